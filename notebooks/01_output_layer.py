@@ -154,7 +154,7 @@ with torch.no_grad():
 
 # %% [markdown]
 # The library has the same two parts as classes: `FullWords` is the matrix, and `Softmax` is the output
-# layer. They stand below. You can skip their code: most of its lines are there for later lessons.
+# layer. You can skip their code, most of which is there for later lessons.
 
 # %% tags=["hide-input"]
 parts = [FullWords, Softmax.logits, Softmax.log_prob]
@@ -205,7 +205,7 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 3.** Each long vector wins near its own direction. Notice two things.
+# **Figure 3.** Each long vector wins near its own direction.
 #
 # - *Matrix* and *array* point almost the same way, so they are rivals. The layer can hardly raise one
 #   of them without the other.
@@ -233,11 +233,10 @@ print(f"mean cosine after:  {geometry.mean_cosine(moved):.2f}")
 # %% [markdown]
 # ## The same matrix at both ends
 #
-# A model needs vectors to read words and vectors to predict them. If contexts have as many numbers
-# as word vectors, one matrix can do both jobs. This is **tying** (Inan et al. 2017; Press and Wolf
-# 2017); the ten lines above do it by using `W` twice. Tying saves $N d$ numbers. Two models of the
-# library show how much that is. A *recipe* describes a model, its corpus and its training; `build`
-# makes the model:
+# A model needs vectors to read words and vectors to predict them. If contexts have as many numbers as word
+# vectors, one matrix can do both jobs. This is **tying** (Inan et al. 2017; Press and Wolf 2017); the ten lines
+# above do it by using `W` twice. Tying saves $N d$ numbers.  A *recipe* describes a model, its corpus and its
+# training; `build` makes the model:
 
 
 # %%
@@ -312,9 +311,8 @@ display(
 # $$\frac{\partial L}{\partial w_i} = (p_i - y_i)\, h, \qquad y_i = \begin{cases}1 & i = y\\ 0 & \text{otherwise.}\end{cases}$$
 #
 # Times the learning rate, a step of gradient descent moves row $i$ by $y_i h - p_i h$. The first part, the
-# **pull**, is 0 but for the target's row. The second, the **push**, moves *every* row against $h$. A batch has $n$ positions, with
-# contexts as the rows of $H$, predictions as those of $P$ and one-hot targets as those of $Y$. The batch's mean
-# loss has the gradient
+# **pull**, is 0 but for the target's row. The second, the **push**, moves *every* row against $h$. A batch has $n$ positions, with contexts as the rows of $H$, predictions as those of $P$ and one-hot targets as those of
+# $Y$. The batch's mean loss has the gradient
 #
 # $$\frac{\partial L}{\partial W} = \frac1n\,(P - Y)^\top H .$$
 
@@ -401,11 +399,11 @@ print(f"mean cosine of their gradients: {common:.1f}")
 # %% [markdown]
 # ## Exercises
 #
-# Replace `None` by your answer and run the cell below it, which tries the answer out.
+# Replace `None` by your answer and run the cell below it.
 #
 # ### 1. Sharpen the softmax
-# *Ten minutes.* In Figure 3, change the length of the context to 0.2 and to 20. What happens to the
-# probabilities, and why?
+# *Difficulty 1/3, importance 2/3, ten minutes.* In Figure 3, change the length of the context to 0.2 and to 20.
+# What happens to the probabilities, and why?
 #
 # Let all contexts become $s$ times as long. Assign `rescale`, a function of a tensor `p` (…, number of words),
 # whose rows add up to 1, and of a number `s`. The function returns the new probabilities in the same shape,
@@ -448,10 +446,10 @@ check("01.1", rescale, sharpened)
 
 # %% [markdown]
 # ### 2. The freedom of the softmax
-# *Ten minutes.* Show that the gradient of the loss, summed over *all* rows of $W$, is exactly zero for
-# every batch. Then check it with `by_hand.sum(0)`. What does this say about the mean of the rows under
-# plain gradient descent (SGD)? Does the argument hold when the matrix is tied, or when the optimiser is
-# Adam?
+# *Difficulty 2/3, importance 3/3, ten minutes.* Show that the gradient of the loss, summed over *all* rows of
+# $W$, is exactly zero for every batch. Then check it with `by_hand.sum(0)`. What does this say about the mean of
+# the rows under plain gradient descent (SGD)? Does the argument hold when the matrix is tied, or when the
+# optimiser is Adam?
 #
 # There are four cases, named `"untied, SGD"`, `"tied, SGD"`, `"untied, Adam"` and `"tied, Adam"`; "untied"
 # means the output matrix of the model with two matrices. Assign `kept`: the set of the names of those cases in
@@ -500,9 +498,9 @@ check("01.2", kept, mean_stays)
 
 # %% [markdown]
 # ### 3. Count before you build
-# *Five minutes.* WikiText-103 has 267,735 words. How many numbers does one word matrix with $d = 410$
-# hold, and how many megabytes (of $10^6$ bytes) is that in `float32`? How many logits does a batch of
-# 60 columns and 150 positions produce? Assign `counted`: the three numbers, in this order.
+# *Difficulty 1/3, importance 3/3, five minutes.* WikiText-103 has 267,735 words. How many numbers does one word
+# matrix with $d = 410$ hold, and how many megabytes (of $10^6$ bytes) is that in `float32`? How many logits does
+# a batch of 60 columns and 150 positions produce? Assign `counted`: the three numbers, in this order.
 #
 # <details><summary>Hint</summary>
 #

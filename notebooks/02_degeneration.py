@@ -101,7 +101,7 @@ rare, frequent = geometry.by_frequency(counts, rare=1e-4, frequent=500)
 # %% [markdown]
 # ## The collapse in fifteen lines
 #
-# Before we use the library, here is the effect in plain PyTorch: one Transformer layer between the two
+# Here is the effect in plain PyTorch: one Transformer layer between the two
 # uses of $W$, trained by Adam.
 
 # %%
@@ -214,8 +214,8 @@ print("frequent words: cosine below 0.2: ", bool(cosine_frequent < 0.2))
 # %% [markdown]
 # ## The cloud as it moves
 #
-# We project every snapshot on one plane, that of the two largest singular values at the *end* of
-# training. Play it, or drag the slider. The view grows with the cloud.
+# We project every snapshot on one plane, that of the two largest singular values at the *end* of training. Play
+# it, or drag the slider.
 
 # %%
 random = np.random.default_rng(SEED)
@@ -424,10 +424,9 @@ pd.DataFrame(table).T
 # Word2Vec lean to one side, but they are spread widely in the other directions, as their singular values
 # show.
 #
-# Read the table with care. The *share* of positive pairs hardly separates Word2Vec from the language
-# model, because a slight common lean makes nearly all cosines positive. The *mean cosine* and
-# $\sigma_2/\sigma_1$ do separate them. $I_1$ depends on how long the vectors are, not only on where they
-# point, so it means little for Word2Vec and for ten classes.
+# The *share* of positive pairs hardly separates Word2Vec from the language model, because a slight common lean
+# makes nearly all cosines positive. The *mean cosine* and $\sigma_2/\sigma_1$ do separate them. $I_1$ depends on
+# how long the vectors are, not only on where they point, so it means little for Word2Vec and for ten classes.
 
 # %% [markdown]
 # ## Symbols
@@ -444,12 +443,12 @@ pd.DataFrame(table).T
 # %% [markdown]
 # ## Exercises
 #
-# Replace `None` by your answer and run the cell below it, which tries the answer out.
+# Replace `None` by your answer and run the cell below it.
 #
 # ### 1. Take the cone away
-# *Five minutes.* As an output matrix, `after` has many twins: other matrices (N, d) that give every
-# context the same probabilities. Assign `moved`: the twin whose rows add up to zero. Then measure its
-# `shape`. Does a round cloud appear?
+# *Difficulty 1/3, importance 3/3, five minutes.* As an output matrix, `after` has many twins: other matrices (N,
+# d) that give every context the same probabilities. Assign `moved`: the twin whose rows add up to zero. Then
+# measure its `shape`. Does a round cloud appear?
 #
 # <details><summary>Hint</summary>
 #
@@ -480,11 +479,11 @@ check("02.1", moved, twin)
 
 # %% [markdown]
 # ### 2. Who is to blame: the loss or the optimiser?
-# *Ten minutes.* Train once more, by plain gradient descent: `recipe.change(optimisation={"optimizer":
-# "sgd", "learning_rate": 0.5, "weight_decay": 0.0})`, with the same profile and seed. Assign `by_sgd`:
-# the word matrix (N, d) after it. Compare its `shape` with that of `after`, and the two
-# perplexities (`metrics` of what `course_lab.run` returns). What does plain gradient descent do to a row
-# whose gradients are tiny?
+# *Difficulty 2/3, importance 3/3, ten minutes.* Train once more, by plain gradient descent:
+# `recipe.change(optimisation={"optimizer": "sgd", "learning_rate": 0.5, "weight_decay": 0.0})`, with the same
+# profile and seed. Assign `by_sgd`: the word matrix (N, d) after it. Compare its `shape` with that of `after`,
+# and the two perplexities (`metrics` of what `course_lab.run` returns). What does plain gradient descent do to a
+# row whose gradients are tiny?
 #
 # <details><summary>Hint</summary>
 #
@@ -513,11 +512,11 @@ check("02.2", by_sgd, left_behind)
 
 # %% [markdown]
 # ### 3. A wider start
-# *Ten minutes.* Begin with ten times larger random numbers, `recipe.change(words={"init": 0.1})`, and the
-# mean cosine stays much lower. Suppose that the rare words are pushed as far as before. Would the start
-# alone explain the lower cosine? Find out with a simple model: a rare row begins as $d$ independent
-# Gaussian numbers with standard deviation `init`, and training adds the same vector $u$ to all rare
-# rows. We take $u$ from the run above:
+# *Difficulty 2/3, importance 2/3, ten minutes.* Begin with ten times larger random numbers,
+# `recipe.change(words={"init": 0.1})`, and the mean cosine stays much lower. Suppose that the rare words are
+# pushed as far as before. Would the start alone explain the lower cosine? Find out with a simple model: a rare
+# row begins as $d$ independent Gaussian numbers with standard deviation `init`, and training adds the same
+# vector $u$ to all rare rows. We take $u$ from the run above:
 
 # %%
 u = (after - before)[rare].mean(0)

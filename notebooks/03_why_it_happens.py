@@ -279,10 +279,9 @@ def top(model):
 #
 # $$\mathbf 1^\top (h/g) = \mathbf 1^\top z + \mathbf 1^\top (b/g) = \mathbf 1^\top (b/g) =: c.$$
 #
-# Whatever the input is, every context lies in one plane $\{h : (1/g)^\top h = c\}$. Unless $c = 0$, that
-# plane misses the origin. Then $v = -\operatorname{sign}(c)/g$ has $v^\top h = -|c|$, so $v$ is uniformly
-# negative *for every text there could be*. Before training $b = 0$, and the plane passes through the
-# origin. Any change of $c$ moves it off.
+# Every context lies in one plane $\{h : (1/g)^\top h = c\}$. Unless $c = 0$, that plane misses the origin. Then
+# $v = -\operatorname{sign}(c)/g$ has $v^\top h = -|c|$, so $v$ is uniformly negative *for every text there could
+# be*. Before training $b = 0$, and the plane passes through the origin.
 
 # %%
 rows = {}
@@ -341,7 +340,7 @@ pd.DataFrame(
 # The last column compares three directions with the mean direction of the rare words in $W$.
 #
 # - The layer normalisation *guarantees* a direction, but by a hair: the largest cosine is barely below 0. The rare words do not go there.
-# - The linear programme's direction has a wide margin, and so has $-\bar h$, against the mean context.
+# - The linear programme's direction has a wide margin, and so has $-\bar h$.
 # - The rare words are nearest to $-\bar h$. From a small start every probability is about $1/N$, and the loss
 #   falls fastest close to $-\bar h$.
 
@@ -352,11 +351,11 @@ pd.DataFrame(
 # $f$ is the loss of a word that never comes, and $q$ is the loss of its own occurrences. Weight decay
 # gives both $f$ and $F$ a minimum, $w^*$ and $w^*_\varepsilon$.
 #
-# **Theorem 3.** The rarer the word, the nearer $w^*_\varepsilon$ is to $w^*$: the squared distance is at
-# most $4\varepsilon B/(\alpha - \varepsilon(\alpha+\beta))$ where $\varepsilon < \alpha/(\alpha+\beta)$. $B$ bounds
-# $|q|$ at both minima. $f$ curves upwards by at least $\alpha$, and $q$ downwards by at most $\beta$. [Lesson 3b](03b_three_more_theorems.ipynb) proves theorem 3 and
-# measures both sides. The theorem holds *whatever the word means*: a word that is rare enough ends near a
-# word that never comes.
+# **Theorem 3.** The rarer the word, the nearer $w^*_\varepsilon$ is to $w^*$: the squared distance is at most
+# $4\varepsilon B/(\alpha - \varepsilon(\alpha+\beta))$ where $\varepsilon < \alpha/(\alpha+\beta)$. $B$ bounds
+# $|q|$ at both minima. $f$ curves upwards by at least $\alpha$, and $q$ downwards by at most $\beta$. [Lesson
+# 3b](03b_three_more_theorems.ipynb) proves theorem 3 and measures both sides. The theorem holds *whatever the
+# word means*: a word that is rare enough ends near a word that never comes.
 
 # %%
 seen = torch.bincount(target, minlength=len(corpus))
@@ -379,7 +378,7 @@ def own(w):
 # %% [markdown]
 # ## Let a word drift
 #
-# Now a word moves step by step, as in training. We take the contexts of the trained model and a word of
+# Now a word moves step by step. We take the contexts of the trained model and a word of
 # the vocabulary. Each step sees 1,024 positions. The word is the target at as many of them as chance has
 # it, and its vector moves by Adam from the origin. We do this for a word that never comes and for words
 # with four shares of the tokens. These four borrow the contexts of one frequent word as their own. There is no
@@ -448,14 +447,14 @@ plots.show(
 # %% [markdown]
 # ## Exercises
 #
-# Replace `None` by your answer and run the cell below it, which tries the answer out.
+# Replace `None` by your answer and run the cell below it.
 #
 # ### 1. How many contexts surround the origin?
-# *Ten minutes.* Draw $M$ random vectors in $d$ dimensions and ask for a uniformly negative direction, many
-# times. Assign `outside`: a function of `M`, `d` and `draws`, the number of times, which gives the share
-# of the draws with such a direction, a number from 0 to 1. Use it for $d = 20$ and $M$ from 10 to 80,
-# with twenty draws each. Where does the share change from nearly 1 to nearly 0? Compare with Wendel's
-# formula, $2^{1-M}\sum_{k<d}\binom{M-1}{k}$.
+# *Difficulty 2/3, importance 2/3, ten minutes.* Draw $M$ random vectors in $d$ dimensions and ask for a
+# uniformly negative direction, many times. Assign `outside`: a function of `M`, `d` and `draws`, the number of
+# times, which gives the share of the draws with such a direction, a number from 0 to 1. Use it for $d = 20$ and
+# $M$ from 10 to 80, with twenty draws each. Where does the share change from nearly 1 to nearly 0? Compare with
+# Wendel's formula, $2^{1-M}\sum_{k<d}\binom{M-1}{k}$.
 #
 # <details><summary>Hint</summary>
 #
@@ -489,9 +488,10 @@ check("03.1", outside, as_wendel)
 
 # %% [markdown]
 # ### 2. A layer normalisation that cannot
-# *Fifteen minutes.* Take `top(trained)` and change the bias so that $\mathbf 1^\top(b/g) = 0$: subtract
-# the same number from every entry of $b/g$. Then all contexts change, too. Assign `rebiased`: what becomes
-# of the contexts `H`, in the same shape. Is there still a uniformly negative direction? Ask the solver.
+# *Difficulty 3/3, importance 2/3, fifteen minutes.* Take `top(trained)` and change the bias so that $\mathbf
+# 1^\top(b/g) = 0$: subtract the same number from every entry of $b/g$. Then all contexts change, too. Assign
+# `rebiased`: what becomes of the contexts `H`, in the same shape. Is there still a uniformly negative direction?
+# Ask the solver.
 #
 # <details><summary>Hint</summary>
 #
@@ -528,9 +528,9 @@ check("03.2", rebiased, through_origin)
 
 # %% [markdown]
 # ### 3. Who drifts faster?
-# *Ten minutes.* Run `drift` with `torch.optim.SGD` and the same rate in place of Adam, for the word that
-# never comes. Assign `slow`: its path (400, d), one row after each step. How much longer is the last row
-# of Adam's path, `paths[0]`, and why?
+# *Difficulty 2/3, importance 3/3, ten minutes.* Run `drift` with `torch.optim.SGD` and the same rate in place of
+# Adam, for the word that never comes. Assign `slow`: its path (400, d), one row after each step. How much longer
+# is the last row of Adam's path, `paths[0]`, and why?
 #
 # <details><summary>Hint</summary>
 #
@@ -562,9 +562,9 @@ check("03.3", slow, downhill)
 
 # %% [markdown]
 # ### 4. An open one
-# *Half an hour.* The theorems speak of contexts that stay where they are. In training the contexts move, too.
-# Which of the figures would look different if the contexts could move? Test your idea on snapshots of the
-# model, taken by the `callback` of `course_lab.run` as in lesson 2.
+# *Difficulty 3/3, importance 2/3, half an hour.* The theorems speak of contexts that stay where they are. In
+# training the contexts move, too. Which of the figures would look different if the contexts could move? Test
+# your idea on snapshots of the model, taken by the `callback` of `course_lab.run` as in lesson 2.
 #
 # <details><summary>Hint</summary>
 #

@@ -193,11 +193,11 @@ print("the bound holds for every share:", bool((slack >= 1).all()))
 print("rarer is nearer:", measured == sorted(measured))
 
 # %% [markdown]
-# **Figure 1.** The bound of theorem 3 holds for every share. The bound is generous: it grows like
-# $\varepsilon$, while the measured squared distance grows like $\varepsilon^2$ at first, because the vector
-# itself moves in proportion to $\varepsilon$. This answers the first prediction: at small shares a word ten times as rare is about a hundred times as near. The trend is right: the
-# rarer the word, the nearer its vector is to that of a word that never comes. The theorem says so *whatever the
-# word means*.
+# **Figure 1.** The bound of theorem 3 holds for every share. The bound is generous: it grows like $\varepsilon$,
+# while the measured squared distance grows like $\varepsilon^2$ at first, because the vector itself moves in
+# proportion to $\varepsilon$. This answers the first prediction: at small shares a word ten times as rare is
+# about a hundred times as near. The trend is right: the rarer the word, the nearer its vector is to that of a
+# word that never comes. The theorem says so *whatever the word means*.
 
 # %% [markdown]
 # ## From cosines to singular values
@@ -369,8 +369,9 @@ plots.show(
 # Replace `None` by your answer and run the cell below it, which tries the answer out.
 #
 # ### 1. From a mean cosine to a share
-# *Five minutes.* The mean cosine of $N$ words is $c$. Assign `least`: a function of `c` and `N` that gives
-# the least share of all squared singular values of $\hat W$ which the first one can have.
+# *Difficulty 2/3, importance 2/3, five minutes.* The mean cosine of $N$ words is $c$. Assign `least`: a function
+# of `c` and `N` that gives the least share of all squared singular values of $\hat W$ which the first one can
+# have.
 #
 # <details><summary>Hint</summary>
 #
@@ -402,8 +403,8 @@ check("03b.1", least, as_bound)
 
 # %% [markdown]
 # ### 2. Two words that are one (open)
-# *Ten minutes.* Copy the row of a frequent word into the row of a rare word. What do theorem 3.3 and
-# `theory.margin_witness` say of the margins of both?
+# *Difficulty 1/3, importance 2/3, ten minutes.* Copy the row of a frequent word into the row of a rare word.
+# What do theorem 3.3 and `theory.margin_witness` say of the margins of both?
 #
 # <details><summary>Hint</summary>
 #

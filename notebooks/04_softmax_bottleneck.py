@@ -256,7 +256,6 @@ display(
 #
 # Parthiban et al. (2021) find in their experiments that a high rank is **neither necessary nor sufficient** for
 # a good perplexity. Our second language shows that a high rank is not sufficient.
-# Lessons 9 and 10 come back to this.
 
 # %% [markdown]
 # ## A real model
@@ -333,9 +332,9 @@ display(
 # %% [markdown]
 # ## How fragile a rank is
 #
-# Take a matrix of $n$ rows and columns and rank 10, with $\sigma_1 = 1$, and add noise that no experiment
-# could detect: Gaussian noise of variance $c/n^2$ (Parthiban et al., supplement). What do the two ranks
-# say? Press' rank uses the precision $u$ of `float64`.
+# Take a matrix of $n$ rows and columns and rank 10, with $\sigma_1 = 1$, and add noise that no experiment could
+# detect: Gaussian noise of variance $c/n^2$ (Parthiban et al., supplement). Press' rank uses the precision $u$
+# of `float64`.
 
 # %%
 n = 200 if PROFILE == "smoke" else 600
@@ -410,11 +409,12 @@ print("the hidden size is found, or one less:", size.d in (d - 1, d))
 # %% [markdown]
 # ## Exercises
 #
-# Replace `None` by your answer and run the cell below it, which tries the answer out.
+# Replace `None` by your answer and run the cell below it.
 #
 # ### 1. A sharper language
-# *Ten minutes.* Load a language with `sharpness=4` beside the other `options`, so that contexts differ
-# more. Does the excess at small $d$ grow? What happens to the effective rank of the truth?
+# *Difficulty 2/3, importance 2/3, ten minutes.* Load a language with `sharpness=4` beside the other `options`,
+# so that contexts differ more. Does the excess at small $d$ grow? What happens to the effective rank of the
+# truth?
 #
 # To compare two languages one must know how much there is to gain. How many nats a word does a model that knows
 # the context gain over a model that knows only how frequent each word is? Assign `to_gain`: a function of the
@@ -461,8 +461,8 @@ check("04.1", to_gain, by_words)
 
 # %% [markdown]
 # ### 2. What is fair?
-# *Ten minutes.* Cut `steps` to 20: which layer suffers most? Then give the mixture contexts of only $d$ numbers
-# (`hidden_size=d`): what is left of its lead?
+# *Difficulty 2/3, importance 3/3, ten minutes.* Cut `steps` to 20: which layer suffers most? Then give the
+# mixture contexts of only $d$ numbers (`hidden_size=d`): what is left of its lead?
 #
 # Now count the numbers that a fit may choose: those of the layer and those of the 80 contexts. Assign
 # `fair`: the greatest $d$ at which one softmax has no more of them than the mixture at $d = 12$. What is
@@ -501,10 +501,10 @@ check("04.2", fair, as_many)
 
 # %% [markdown]
 # ### 3. Rounded outputs
-# *Fifteen minutes.* Suppose a model's log-probabilities are published with a few decimals. Round `log_p`, the
-# table of *The bound*, before asking for `np.linalg.matrix_rank` and for `theory.hidden_size`. Assign
-# `decimals`, two integers: the fewest decimals at which `matrix_rank` still says $d + 2$, and the fewest at
-# which `hidden_size` still finds $d = 7$. Why do the two differ?
+# *Difficulty 2/3, importance 3/3, fifteen minutes.* Suppose a model's log-probabilities are published with a
+# few decimals. Round `log_p`, the table of *The bound*, before asking for `np.linalg.matrix_rank` and for
+# `theory.hidden_size`. Assign `decimals`, two integers: the fewest decimals at which `matrix_rank` still says
+# $d + 2$, and the fewest at which `hidden_size` still finds $d = 7$. Why do the two differ?
 #
 # <details><summary>Hint</summary>
 #

@@ -181,8 +181,8 @@ display(Code(inspect.getsource(AugmentedLoss), language="python"))
 # $$\frac{\partial L_\text{aug}}{\partial l} \approx \frac{(l - \bar l) - (s - \bar s)}{N\tau^2}.$$
 #
 # That is the gradient of a squared distance, $\frac1{2N\tau^2}\|(l-\bar l)-(s-\bar s)\|^2$. **At a high
-# temperature the loss asks the logits to equal $s$, up to a constant that no softmax sees.** How high is
-# high? Here are $N$ times a softmax and its straight line, for logits drawn at random, small and large.
+# temperature the loss asks the logits to equal $s$, up to a constant that no softmax sees.** Here are $N$ times
+# a softmax and its straight line, for logits drawn at random, small and large.
 
 # %%
 taus = [1, 2, 5, 10, 20, 50, 100]
@@ -485,13 +485,13 @@ pd.DataFrame(rows).T
 # %% [markdown]
 # ## Exercises
 #
-# Replace `None` by your answer and run the cell below it, which tries the answer out.
+# Replace `None` by your answer and run the cell below it.
 #
 # ### 1. Fewer *a*, *an*, *the* and `<unk>`?
-# *Fifteen minutes.* The paper reports that its model, tied and with the augmented loss, gives less
-# probability to `<unk>` and to very frequent words. How much do these four words get *together*, on average
-# over the positions of the test text, from `live["untied"]` and `live["tied"]`? Assign `given`, a dict from
-# the name to a probability.
+# *Difficulty 2/3, importance 3/3, fifteen minutes.* The paper reports that its model, tied and with the
+# augmented loss, gives less probability to `<unk>` and to very frequent words. How much do these four words get
+# *together*, on average over the positions of the test text, from `live["untied"]` and `live["tied"]`? Assign
+# `given`, a dict from the name to a probability.
 #
 # <details><summary>Hint</summary>
 #
@@ -529,9 +529,10 @@ check("05.1", given, share_of_four)
 
 # %% [markdown]
 # ### 2. Between tied and untied (open)
-# *Half an hour.* The theory says $W = EA$ with a free $d \times d$ matrix $A$. Tying sets $A$ to the
-# identity and leaves the rest to the network. Build the model in between, with $A$ learned, and decide
-# whether the extra $d^2$ parameters buy anything. What would a convincing comparison have to hold fixed?
+# *Difficulty 3/3, importance 2/3, half an hour.* The theory says $W = EA$ with a free $d \times d$ matrix $A$.
+# Tying sets $A$ to the identity and leaves the rest to the network. Build the model in between, with $A$
+# learned, and decide whether the extra $d^2$ parameters buy anything. What would a convincing comparison have to
+# hold fixed?
 #
 # <details><summary>Hint</summary>
 #

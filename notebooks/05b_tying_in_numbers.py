@@ -1047,10 +1047,10 @@ wide[order].astype(object).fillna("")
 # Replace `None` by your answer and run the cell below it, which tries the answer out.
 #
 # ### 1. Centre first
-# Adding the same vector to all rows of $W$ changes no probability, but it can turn the column space
-# of $W$. Compute the distance of the two LSTMs' matrices (`pairs`) again after subtracting the mean
-# row from both. Is the augmented loss better at its job than Figure 1 says? Assign the two distances
-# to `centred`, a dict `{0: …, 1: …}` from $\beta$ to the distance of $W$ from $E$.
+# *Difficulty 2/3, importance 2/3, ten minutes.* Adding the same vector to all rows of $W$ changes no
+# probability, but it can turn the column space of $W$. Compute the distance of the two LSTMs' matrices (`pairs`)
+# again after subtracting the mean row from both. Is the augmented loss better at its job than Figure 1 says?
+# Assign the two distances to `centred`, a dict `{0: …, 1: …}` from $\beta$ to the distance of $W$ from $E$.
 #
 # <details><summary>Hint</summary>
 #
@@ -1094,10 +1094,10 @@ check("05b.1", centred, apart_again)
 
 # %% [markdown]
 # ### 2. Is it the meaning or the smoothing?
-# At $\tau = 20$ the soft target is nearly flat. Does it matter *which* word gets the little extra?
-# Write a loss like the augmented one in which similar words are no longer similar: the target keeps
-# its entry of $E e_y$, and the entries of the other words are shuffled, in the same way in every
-# step. Assign its class to `shuffled`; like `AugmentedLoss` it is called with a weight and a
+# *Difficulty 3/3, importance 3/3, half an hour.* At $\tau = 20$ the soft target is nearly flat. Does it matter
+# *which* word gets the little extra? Write a loss like the augmented one in which similar words are no longer
+# similar: the target keeps its entry of $E e_y$, and the entries of the other words are shuffled, in the same
+# way in every step. Assign its class to `shuffled`; like `AugmentedLoss` it is called with a weight and a
 # temperature, and it takes any number of words. Then train the tied model with it, and compare.
 #
 # <details><summary>Hint</summary>

@@ -107,7 +107,7 @@ _ = torch.manual_seed(SEED)
 # = \Big(\sum_i\hat w_i\Big)^{\!\top}\Big(\sum_j\hat w_j\Big) - \sum_i \hat w_i^\top\hat w_i
 # = \Big\|\sum_i \hat w_i\Big\|^2 - N.$$
 #
-# So one pass over the matrix is enough. With the **mean direction** $m = \frac1N\sum_i\hat w_i$ the whole
+# One pass is enough. With the **mean direction** $m = \frac1N\sum_i\hat w_i$ the whole
 # penalty is
 #
 # $$R = \|m\|^2 - \frac1N.$$
@@ -170,7 +170,7 @@ formula = 2 / (400 * cloud.norm(dim=1, keepdim=True)) * across
 print("autograd gives the same:", torch.allclose(slope, formula))
 
 # %% [markdown]
-# Here is the picture to remember, in a plane, for words of norm 1. Put dots on a circle, draw the arrow
+# Here is the picture in a plane, for words of norm 1. Put dots on a circle, draw the arrow
 # from the centre to their mean, and let every dot slide along the circle away from that arrow.
 
 
@@ -203,7 +203,7 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 2.** The right circle shows another way to end. Read off five things.
+# **Figure 2.** The right circle shows another way to end.
 #
 # - **Only directions move.** No gradient points along its word. Adam rescales each coordinate, so under Adam
 #   the arrows are only a guide.
@@ -278,7 +278,7 @@ print("penalty: less than half:    ", of_rare[1] < of_rare[0] / 2)
 # is long, the penalty is felt, and the rare words come apart again: to far below half of the plain model's
 # cosine, but not to 0. The *frequent* words draw together.
 #
-# Here is the cloud after training, as in the paper's Figures 1a and 2a.
+# Here is the cloud, as in the paper's Figures 1a and 2a.
 
 # %% tags=["hide-input"]
 plots.show(
@@ -432,9 +432,9 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 6.** The rare words come apart, and at strong weights the perplexity of all seeds falls. The
-# frequent words draw together on the other side of the origin. So $m$ can vanish while the
-# rare words stay on the side away from the contexts. 
+# **Figure 6.** The rare words come apart, and at strong weights the perplexity of all seeds falls. The frequent
+# words draw together on the other side of the origin. So $m$ can vanish while the rare words stay on the side
+# away from the contexts.
 #
 # Is it the penalty? A fair comparison gives methods equal care. Three models were tried with two learning rates
 # and two starts: the plain model, `tied`, the penalty, `cosine`, and `centred`, whose mean row is subtracted
@@ -484,10 +484,11 @@ tables.worded(replace(compared, models=tried))
 # Replace `None` by your answer, and run the next cell.
 #
 # ### 1. How fast does it turn?
-# *Ten minutes.* In a plane, let $w_i$ have length $\rho$ and stand at angle $\theta$ to $m$. One step of
-# gradient descent with rate $\eta$ on $\gamma R$ turns it away from $m$ by which angle, in radians, to first
-# order? Assign to `turn` a function of the six numbers $\rho$, $\theta$, $\eta$, $\gamma$, $\|m\|$ and $N$.
-# One rare word is ten times as long as another: which of the two leaves the cone first?
+# *Difficulty 2/3, importance 2/3, ten minutes.* In a plane, let $w_i$ have length $\rho$ and stand at angle
+# $\theta$ to $m$. One step of gradient descent with rate $\eta$ on $\gamma R$ turns it away from $m$ by which
+# angle, in radians, to first order? Assign to `turn` a function of the six numbers $\rho$, $\theta$, $\eta$,
+# $\gamma$, $\|m\|$ and $N$. One rare word is ten times as long as another: which of the two leaves the cone
+# first?
 #
 # <details><summary>Hint</summary>
 #
@@ -550,9 +551,9 @@ check("06.1", turn, as_measured)
 
 # %% [markdown]
 # ### 2. Into a cone
-# *Ten minutes.* The geometric median takes a matrix out of the cone. The opposite works as well: assign to
-# `in_a_cone` a function that takes any matrix $W$ ($N\times d$, of `float64`) to a matrix with the same
-# probabilities for every context, whose $R$ is above 0.99.
+# *Difficulty 2/3, importance 3/3, ten minutes.* The geometric median takes a matrix out of the cone. The
+# opposite works as well: assign to `in_a_cone` a function that takes any matrix $W$ ($N\times d$, of `float64`)
+# to a matrix with the same probabilities for every context, whose $R$ is above 0.99.
 #
 # <details><summary>Hint</summary>
 #

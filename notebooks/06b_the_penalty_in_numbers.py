@@ -604,10 +604,10 @@ own[scores].round(2)
 # ## Exercises
 #
 # ### 1. Without Adam
-# *Fifteen minutes.* Plain gradient descent does not divide a small gradient by its own size. Begin with the
-# words of the plain model, `W["plain"]`, and take 100 steps with rate 0.5 against the gradient of $\gamma
-# R$, with no text at all. Which power of ten is the smallest $\gamma$ for which the mean cosine of the rare
-# words falls below half of what it was? Assign it to `strong`.
+# *Difficulty 2/3, importance 3/3, fifteen minutes.* Plain gradient descent does not divide a small gradient by
+# its own size. Begin with the words of the plain model, `W["plain"]`, and take 100 steps with rate 0.5 against
+# the gradient of $\gamma R$, with no text at all. Which power of ten is the smallest $\gamma$ for which the mean
+# cosine of the rare words falls below half of what it was? Assign it to `strong`.
 #
 # Then train `docstrings/transformer-128/cosine` in the profile `smoke` with
 # `optimisation={"optimizer": "sgd", "learning_rate": 0.5, "weight_decay": 0.0}` and $\gamma = 1$. Is there
@@ -668,10 +668,11 @@ check("06b.1", strong, just_enough)
 
 # %% [markdown]
 # ### 2. A better penalty (open)
-# *An hour.* Gao et al. end by saying that better penalties may exist. Replace the mean cosine by the mean
-# *squared* cosine, $\frac1{N^2}\sum_{i\ne j}(\hat w_i^\top\hat w_j)^2$. Which of the clouds of the first
-# table does it tell apart that $R$ does not? Can it be computed without the $N\times N$ table? Write it as a
-# frozen dataclass like `CosineRegularizer`, train with it, and report it by the measures of lesson 6.
+# *Difficulty 3/3, importance 2/3, an hour.* Gao et al. end by saying that better penalties may exist. Replace
+# the mean cosine by the mean *squared* cosine, $\frac1{N^2}\sum_{i\ne j}(\hat w_i^\top\hat w_j)^2$. Which of the
+# clouds of the first table does it tell apart that $R$ does not? Can it be computed without the $N\times N$
+# table? Write it as a frozen dataclass like `CosineRegularizer`, train with it, and report it by the measures of
+# lesson 6.
 #
 # <details><summary>Hint</summary>
 #

@@ -139,7 +139,7 @@ plots.show(
 #
 # **Theorem 3.1** of the paper lets the adversary move *every* word by $\varepsilon/2$. The worst attack takes
 # $\frac\varepsilon2\|h\|$ from the target's logit and adds as much to all others. A softmax does not notice
-# what is added to all logits alike. So the target has lost $\varepsilon\|h\|$ as before.
+# what is added to all logits alike. The target has lost $\varepsilon\|h\|$ as before.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -206,7 +206,7 @@ plots.show(
 # %% [markdown]
 # ## The code
 #
-# In PyTorch the loss takes a few lines. `detach` holds $\varepsilon = \alpha\|w_y\|$ constant.
+# In PyTorch: `detach` holds $\varepsilon = \alpha\|w_y\|$ constant.
 
 # %%
 def adversarial_loss(h, W, y, alpha, gradient="hidden"):
@@ -264,7 +264,7 @@ print("the library's loss is ours:", own.isclose(loss["hidden"]).item())
 # probabilities. The model has a free vector for each context and each word and sees only 2,000 tokens, so it
 # overfits. The **excess** is the expected loss above the entropy; a perfect model has none. We fit six samples
 # with both gradients and with a plain **rival**: the penalty $\lambda\|h\|^2$ on the contexts' length, which
-# AWD-LSTM, the paper's base model, has anyway. In the code, $p$ is the plain probability, and
+# AWD-LSTM, the paper's base model, has. In the code, $p$ is the plain probability, and
 # $-\log\tilde p = m - \log p + \log(1 + p\,(e^{-m} - 1))$.
 
 # %%
@@ -354,7 +354,7 @@ print("everything stayed finite:", all(finite))
 # **Figure 4.** Lines are means over six samples, and bands are their 95 % intervals.
 #
 # - The gradient `none` regularises nothing. At large $\alpha$ it does harm.
-# - The gradient `hidden` shortens the contexts and lowers the excess. 
+# - The gradient `hidden` shortens the contexts and lowers the excess.
 # - The rival does the same without any adversary.
 #
 # So what works here is not the worst case but the *norm* in its formula.
@@ -437,9 +437,9 @@ figures = pd.DataFrame(columns)
 figures.round(2)
 
 # %% [markdown]
-# Each run is shown at its best epoch. The plain model overfits, so its best epoch comes early.
-# There it fits its training text least. The *logged* perplexity is a mean over an epoch, and in the adversarial run it
-# is that of the moved targets. So judge the models by the table's validation perplexity: the adversary and the rival
+# Each run is shown at its best epoch. The plain model overfits, so its best epoch comes early. There it fits its
+# training text least. The *logged* perplexity is a mean over an epoch, and in the adversarial run it is that of
+# the moved targets. So judge the models by the table's validation perplexity: the adversary and the rival
 # shorten the contexts, and both predict the validation text better than the plain model.
 #
 # Figure 1a of the paper shows that its method moves the nearest word away. But if all vectors become twice as
@@ -482,9 +482,9 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 5.** Differences are those of log perplexity, with 95 % intervals. The gradient `hidden` with
-# $\alpha = 0.2$ takes the perplexity far below the baseline's, and the gradient `none` does not.
-# The plain penalty, with AWD-LSTM's weight, goes lower still. 
+# **Figure 5.** Differences are those of log perplexity, with 95 % intervals. The gradient `hidden` with $\alpha
+# = 0.2$ takes the perplexity far below the baseline's, and the gradient `none` does not. The plain penalty, with
+# AWD-LSTM's weight, goes lower still.
 #
 # So on this text, too, the norm does the work and needs no adversary. Counting triples of words beats all these
 # models, so they are no evidence about AWD-LSTM. In a Transformer, whose contexts have a fixed length, little
@@ -494,7 +494,7 @@ plots.show(
 # ## What it costs, and when not to use it
 #
 # For every position the layer computes two norms of $d$ numbers, beside the $3 N d$ multiplications of the
-# logits and their gradients. 
+# logits and their gradients.
 #
 # - **When the model does not overfit**, as in one epoch over a large corpus, the loss sharpens the
 #   distribution and gives nothing in return.
@@ -519,9 +519,10 @@ plots.show(
 # Replace `None` by your answer, and run the next cell.
 #
 # ### 1. A margin of one's own
-# *Ten minutes, medium.* With $\varepsilon = \alpha\|w_y\|$ the layer gives long vectors a larger margin.
-# Which constant $\varepsilon$, the same for all words, gives the same *mean* margin over a text? Assign to
-# `constant` a function of the contexts `h` (n, d), their targets' vectors `w` (n, d), and `alpha`.
+# *Difficulty 2/3, importance 2/3, ten minutes.* With $\varepsilon = \alpha\|w_y\|$ the layer gives long vectors
+# a larger margin. Which constant $\varepsilon$, the same for all words, gives the same *mean* margin over a
+# text? Assign to `constant` a function of the contexts `h` (n, d), their targets' vectors `w` (n, d), and
+# `alpha`.
 #
 # <details><summary>Hint</summary>
 #
@@ -555,9 +556,10 @@ check("07.1", constant, as_wide)
 
 # %% [markdown]
 # ### 2. Is surprise worth a weight? (open)
-# *An hour, difficult.* The gradient through $\|h\|$ is that of a penalty $\varepsilon\|h\|$ with the weight
-# $1-\tilde p$, which is large where the model is surprised. The rival punishes every context alike. Does the
-# weight matter? Add a penalty to `objective` that decides this, and compare both at their best strength.
+# *Difficulty 3/3, importance 2/3, an hour.* The gradient through $\|h\|$ is that of a penalty $\varepsilon\|h\|$
+# with the weight $1-\tilde p$, which is large where the model is surprised. The rival punishes every context
+# alike. Does the weight matter? Add a penalty to `objective` that decides this, and compare both at their best
+# strength.
 #
 # <details><summary>Hint</summary>
 #

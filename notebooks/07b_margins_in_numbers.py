@@ -379,11 +379,11 @@ display(
 # ## Exercises
 #
 # ### 1. Move the target
-# *Fifteen minutes, easy.* Find the angle of $h$ in Figure 2 of lesson 7, in degrees from the first axis, at which the
-# target's lead over the best of the *other six words* is largest. `theory.margin_witness(plane, 0)` computes
-# the context and the lead, which is the target's **margin**. Then move the rival, `plane[1]`, to
-# `[1.6, 1.3]` in a copy. A word that never wins has margin 0. Assign to `by_hand` three numbers: the angle
-# before, and the margins of target and rival after.
+# *Difficulty 1/3, importance 2/3, fifteen minutes.* Find the angle of $h$ in Figure 2 of lesson 7, in degrees
+# from the first axis, at which the target's lead over the best of the *other six words* is largest.
+# `theory.margin_witness(plane, 0)` computes the context and the lead, which is the target's **margin**. Then
+# move the rival, `plane[1]`, to `[1.6, 1.3]` in a copy. A word that never wins has margin 0. Assign to `by_hand`
+# three numbers: the angle before, and the margins of target and rival after.
 #
 # <details><summary>Hint</summary>
 #
@@ -446,11 +446,11 @@ check("07b.1", by_hand, by_trying)
 
 # %% [markdown]
 # ### 2. Derive the sharpening
-# *Half an hour, difficult, worth it.* Show that $p_k \approx q_k(1 + m(q_k - \sum_j q_j^2))$ for a small
-# margin that is the same for all words. Then let the margins differ, $m_y$ if the target is $y$, as they do
-# where $\varepsilon = \alpha\|w_y\|$. Assign to `sharpened` a function of two tensors, $q$ and the margins,
-# $N$ numbers each, that gives all $p_k$ to first order. What do equal margins do to a distribution in which
-# all $N$ words are equally likely, and what do unequal ones?
+# *Difficulty 3/3, importance 3/3, half an hour.* Show that $p_k \approx q_k(1 + m(q_k - \sum_j q_j^2))$ for a
+# small margin that is the same for all words. Then let the margins differ, $m_y$ if the target is $y$, as they
+# do where $\varepsilon = \alpha\|w_y\|$. Assign to `sharpened` a function of two tensors, $q$ and the margins,
+# $N$ numbers each, that gives all $p_k$ to first order. What do equal margins do to a distribution in which all
+# $N$ words are equally likely, and what do unequal ones?
 #
 # <details><summary>Hint</summary>
 #
@@ -500,10 +500,10 @@ check("07b.2", sharpened, to_first_order)
 
 # %% [markdown]
 # ### 3. Words on a sphere
-# *Ten minutes, medium.* Theorem 3.3 bounds a margin from above. On a sphere there is a bound from below,
-# too. Let all words have the same norm $r$, and let $D$ be the distance of word $i$ to its nearest
-# neighbour. By which margin does $w_i$ win in the context that points along $w_i$ itself? Assign `least`, a
-# function of $D$ and $r$.
+# *Difficulty 2/3, importance 2/3, ten minutes.* Theorem 3.3 bounds a margin from above. On a sphere there is a
+# bound from below, too. Let all words have the same norm $r$, and let $D$ be the distance of word $i$ to its
+# nearest neighbour. By which margin does $w_i$ win in the context that points along $w_i$ itself? Assign
+# `least`, a function of $D$ and $r$.
 #
 # <details><summary>Hint</summary>
 #

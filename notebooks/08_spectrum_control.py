@@ -515,9 +515,9 @@ display(Markdown(f"{text}, p = {test['p']:.2g}: **{test['verdict']}**."))
 # Replace `None` by your answer, and run the next cell.
 #
 # ### 1. A small share, a large cosine
-# *Fifteen minutes, difficulty 2 of 3, importance 2 of 3.* Does the spectrum limit the mean cosine, too?
-# Assign `narrow`: a tensor with $N$ rows and $d$ orthonormal columns, $N \ge 10\,d$ and
-# $d \ge 8$, whose share is below 0.01 and whose mean cosine is above 0.5.
+# *Difficulty 2/3, importance 2/3, fifteen minutes.* Does the spectrum limit the mean cosine, too? Assign
+# `narrow`: a tensor with $N$ rows and $d$ orthonormal columns, $N \ge 10\,d$ and $d \ge 8$, whose share is below
+# 0.01 and whose mean cosine is above 0.5.
 #
 # <details><summary>Hint</summary>
 #
@@ -553,9 +553,9 @@ check("08.1", narrow, is_narrow)
 
 # %% [markdown]
 # ### 2. Spend a column
-# *Ten minutes, difficulty 2 of 3, importance 3 of 3.* Build a $U$ with orthonormal columns, of which the first
-# is constant. Assign `spend`: a function of $N$ and of a tensor $\sigma$ ($d$,), largest first, that returns
-# two matrices $W$ ($N \times d$). The constant column has $\sigma_1$ in the first matrix, and $\sigma_d$ in the
+# *Difficulty 2/3, importance 3/3, ten minutes.* Build a $U$ with orthonormal columns, of which the first is
+# constant. Assign `spend`: a function of $N$ and of a tensor $\sigma$ ($d$,), largest first, that returns two
+# matrices $W$ ($N \times d$). The constant column has $\sigma_1$ in the first matrix, and $\sigma_d$ in the
 # second. $V = I$ will do. Which of the two would the push of lesson 3 make?
 #
 # <details><summary>Hint</summary>

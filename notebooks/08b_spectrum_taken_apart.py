@@ -576,10 +576,10 @@ pd.DataFrame(
 # ## Exercises
 #
 # ### 1. A prior for your spectrum
-# *Twenty minutes, difficulty 2 of 3, importance 2 of 3.* Take the constants that `decay.fit_exponential` finds
-# for `spectra["plain"]`, and train `controlled.experiment()` with them as its prior. Assign `again`: what
-# `trained` returns. Compare the share $s$ and the test perplexity with the row "plain" of the table above. Is
-# the result the plain model again?
+# *Difficulty 2/3, importance 2/3, twenty minutes.* Take the constants that `decay.fit_exponential` finds for
+# `spectra["plain"]`, and train `controlled.experiment()` with them as its prior. Assign `again`: what `trained`
+# returns. Compare the share $s$ and the test perplexity with the row "plain" of the table above. Is the result
+# the plain model again?
 #
 # <details><summary>Hint</summary>
 #
@@ -616,11 +616,10 @@ check("08b.1", again, has_the_plain_law)
 
 # %% [markdown]
 # ### 2. Without the factors (open)
-# *Two hours, difficulty 3 of 3, importance 2 of 3.* Is the parametrisation needed? The singular values of a
-# plain $W$ are the roots of the eigenvalues of $W^\top W$, a $d\times d$ matrix, and PyTorch can
-# differentiate them. Write the prior as a penalty on `FullWords`, train, and compare geometry, perplexity and
-# operations. What happens to gradients where two singular values are nearly equal? Tune the weight of your
-# penalty before you judge.
+# *Difficulty 3/3, importance 2/3, two hours.* Is the parametrisation needed? The singular values of a plain $W$
+# are the roots of the eigenvalues of $W^\top W$, a $d\times d$ matrix, and PyTorch can differentiate them. Write
+# the prior as a penalty on `FullWords`, train, and compare geometry, perplexity and operations. What happens to
+# gradients where two singular values are nearly equal? Tune the weight of your penalty before you judge.
 #
 # <details><summary>Hint</summary>
 #

@@ -91,7 +91,7 @@ from course_lib.output_layers import (
 # $-1$, $0$ and $1$, and *warm*, the most common word, has a small bias. Every distribution over three words
 # is a point in a triangle. As $h$ rises, the softmax draws a **curve** from *cold* past *warm* to *hot*.
 #
-# Now suppose a tap that gives cold or hot water, never warm water. No $h$ says that: wherever *cold* and *hot*
+# Now suppose a tap that gives cold or hot water, never warm. No $h$ says that: wherever *cold* and *hot*
 # are equally likely, *warm* is likelier than both. A mixture of two softmaxes lies on the **chord** between two
 # points of the curve. The mean of the two contexts stays on the curve and lands on *warm*.
 
@@ -142,8 +142,8 @@ plots.show(
 #
 # $$P(y\mid h) \propto \exp\Big(w_y^\top \sum_k \pi_k h_k\Big).$$
 #
-# MoC has the same parameters, and it is one softmax, so the bound of lesson 4 holds. MoS takes four lines,
-# which stay in logarithms, where no probability underflows.
+# MoC has the same parameters, and it is one softmax, so the bound of lesson 4 holds. MoS takes four lines, in
+# logarithms, where no probability underflows.
 
 # %%
 def mixture(h, U, c, Q, W):
@@ -216,7 +216,7 @@ print("MoS, σ/σ₁:", ", ".join(f"{s:.0e}" for s in values / values[0]))
 
 # %% [markdown]
 # This answers the first prediction. The rank rises from 2 to as many directions as double precision can tell
-# apart. But each singular value is about ten times smaller than the one before, or more. A high rank is cheap,
+# apart. But each singular value is about ten times smaller than the one before. A high rank is cheap,
 # and does not say how *much* of log P lies beyond the first $d + 1$ directions.
 
 # %% [markdown]
@@ -255,8 +255,8 @@ print("scores:", torch.allclose(scores.grad, pi - r))
 # %% [markdown]
 # ## With and without, live
 #
-# A small Transformer learns the docstrings twice, with one softmax and with a mixture of four. Everything
-# else is equal, and as in the kept runs of the plan `data/plans/lessons-09.toml`.
+# A small Transformer learns the docstrings twice, with one softmax and with a mixture of four. All else is as in
+# the kept runs of the plan `data/plans/lessons-09.toml`.
 
 # %%
 plan = plans.read_plan("lessons-09")
@@ -316,10 +316,10 @@ print("softmax: Press' rank at most d + 1:", bound <= d + 1)
 # %% [markdown]
 # ## Is it the rank? Two controls
 #
-# From here on the numbers come from the kept runs, three seeds a setting. Runs of one seed are pairs: they
-# share the order of their batches. The mean difference of their log perplexities is given in hundredths, which
-# are nearly per cent, with its 95 % interval, and $p$ is the chance of a difference at least as large if there
-# were none. The verdict goes by $p$, which, unlike the interval, is corrected for the number of comparisons. 
+# The numbers below come from the kept runs, three seeds a setting. Runs of one seed are pairs: they share
+# the order of their batches. The mean difference of their log perplexities is given in hundredths, which are
+# nearly per cent, with its 95 % interval, and $p$ is the chance of a difference at least as large if there were
+# none. The verdict goes by $p$, which, unlike the interval, is corrected for the number of comparisons.
 
 # %%
 NAMES = {"MixtureOfSoftmaxes": "MoS", "MixtureOfContexts": "MoC"}
@@ -382,13 +382,13 @@ plots.show(
 #
 # This answers the second prediction. At $d = 64$ in the figure, MoC predicts a little worse than MoS in every
 # pair. But the table, which compares MoS of $K = 4$ with the others, shows no gain by rank alone: MoS of $K = 1$
-# has the low rank, too, and is as good. At $d = 16$ the seeds lie far apart, and MoS has hardly passed $d + 1$
-# in these short runs, so they tell nothing of a tight bottleneck.
+# has the low rank, too, and is as good. At $d = 16$ the seeds lie far apart, and MoS has hardly passed $d + 1$,
+# so they tell nothing of a tight bottleneck.
 
 # %% [markdown]
 # ### Control 2: the same parameters or the same work, in one softmax
 #
-# A mixture multiplies $K$ contexts with the word matrix.  We give a softmax wider word vectors, once with about
+# A mixture multiplies $K$ contexts with the word matrix. We give a softmax wider word vectors, once with about
 # as many parameters as the mixture, once with about as many multiplications. For each layer we take the setting
 # that is best on the validation text.
 
@@ -495,8 +495,8 @@ rows.pivot_table("value", **shape).astype(object).fillna("")
 # Replace `None` by your answer, and run the next cell.
 #
 # ### 1. The control in your own lines
-# *Ten minutes.* Assign `of_contexts`, a function with the arguments of `mixture`, which returns the
-# log-probabilities (n, N) of the mixture of contexts.
+# *Difficulty 1/3, importance 3/3, ten minutes.* Assign `of_contexts`, a function with the arguments of
+# `mixture`, which returns the log-probabilities (n, N) of the mixture of contexts.
 #
 # <details><summary>Hint</summary>
 #
@@ -532,10 +532,10 @@ check("09.1", of_contexts, is_of_contexts)
 
 # %% [markdown]
 # ### 2. How high can the rank go?
-# *Fifteen minutes.* The `contexts` of the check of the ranks are random numbers with a scale of 2. Take a
-# scale of 20, then of 0.1. What happens to the rank of the mixture, and why? Assign `rank_at`: a function of
-# the scale that returns the rank of log P of the layer `mos`, in `float64`. The numbers without a scale are
-# `contexts / 2`. What would exact arithmetic say?
+# *Difficulty 2/3, importance 3/3, fifteen minutes.* The `contexts` of the check of the ranks are random numbers
+# with a scale of 2. Take a scale of 20, then of 0.1. What happens to the rank of the mixture, and why? Assign
+# `rank_at`: a function of the scale that returns the rank of log P of the layer `mos`, in `float64`. The numbers
+# without a scale are `contexts / 2`. What would exact arithmetic say?
 #
 # <details><summary>Hint</summary>
 #

@@ -611,11 +611,11 @@ print(f"the dearest word costs:       {exact.min().neg():.1f} nats")
 # ## Exercises
 #
 # ### 1. Make them share
-# *Half an hour.* The mixture of a trained model may lean on a few components. Write `Sharing`, a class derived
-# from `MixtureOfSoftmaxes`, whose `forward(hidden, target, …)` rewards a large entropy of the *mean* weights
-# over a batch. It returns what the inherited `forward` returns, but 0.1 times that entropy, in nats, is
-# subtracted from the loss, which is the first number. Why is the entropy of each position's weights not the
-# right reward? Train the class, and compare perplexity, entropies and mutual information.
+# *Difficulty 3/3, importance 2/3, half an hour.* The mixture of a trained model may lean on a few components.
+# Write `Sharing`, a class derived from `MixtureOfSoftmaxes`, whose `forward(hidden, target, …)` rewards a large
+# entropy of the *mean* weights over a batch. It returns what the inherited `forward` returns, but 0.1 times that
+# entropy, in nats, is subtracted from the loss, which is the first number. Why is the entropy of each position's
+# weights not the right reward? Train the class, and compare perplexity, entropies and mutual information.
 #
 # <details><summary>Hint</summary>
 #
@@ -678,10 +678,11 @@ check("09b.1", Sharing, is_sharing)
 
 # %% [markdown]
 # ### 2. Open: is a wider $h$ the secret?
-# *Some hours.* The free mixture of Figure 1 had an $h$ with more than $d$ numbers, and so had the first mixture
-# of Yang et al.; the mixture of equal capacity had not. Build a language model whose encoder hands over $4d$
-# numbers to a mixture with word vectors of $d$, and a fair rival with one softmax. What makes the rival fair?
-# Take three seeds each, and write down before you start which result would change your mind.
+# *Difficulty 3/3, importance 3/3, some hours.* The free mixture of Figure 1 had an $h$ with more than $d$
+# numbers, and so had the first mixture of Yang et al.; the mixture of equal capacity had not. Build a language
+# model whose encoder hands over $4d$ numbers to a mixture with word vectors of $d$, and a fair rival with one
+# softmax. What makes the rival fair? Take three seeds each, and write down before you start which result would
+# change your mind.
 #
 # <details><summary>Hint</summary>
 #

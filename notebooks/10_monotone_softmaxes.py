@@ -91,7 +91,7 @@ from course_lib.output_layers import FullWords, monotone
 # $\log P_1/P_3$ against $\log P_2/P_3$. What does the point draw as $h$ runs?
 #
 # We ask the softmax, a function with a kink, and **GSS**, the generalised SigSoftmax of Parthiban et al.
-# (2021), whose slope changes smoothly. Here is GSS, which we derive below:
+# (2021), whose slope changes smoothly. Here is GSS:
 
 # %%
 def PL(x, c, k):
@@ -338,10 +338,10 @@ plots.show(
 
 # %% [markdown]
 # **Figure 3.** Far above $c$ nothing happens. Below $c$ differences between logits are stretched by $k$, so
-# for $k > 1$ improbable words become more improbable still. Even $k = 1.01$ usually lifts the rank above the
+# for $k > 1$ improbable words become more improbable. Even $k = 1.01$ usually lifts the rank above the
 # bound.
 #
-# How small can a change be and still do that? We take the bend at 0 with $k = 1 + \epsilon$, and we round
+# How small a change does that? We take the bend at 0 with $k = 1 + \epsilon$, and we round
 # every logit to a multiple of $\epsilon$.
 
 # %%
@@ -501,9 +501,10 @@ print(f"counting: {counted[evidence.COUNTING]:.1f}; "
 # Replace `None` by your answer, and run the next cell.
 #
 # ### 1. A heavier tail
-# *Ten minutes.* What do $k = 0$ and $k = 0.5$ do to words with logits far below $c$? Look at the smallest
-# entry of `tried(c, k)`. Then assign to `tail` a pair $(c, k)$ for which PL never falls, the smallest
-# probability is at least twice that of the softmax, and the perplexity rises by at most 10 %.
+# *Difficulty 2/3, importance 2/3, ten minutes.* What do $k = 0$ and $k = 0.5$ do to words with logits far below
+# $c$? Look at the smallest entry of `tried(c, k)`. Then assign to `tail` a pair $(c, k)$ for which PL never
+# falls, the smallest probability is at least twice that of the softmax, and the perplexity rises by at most 10
+# %.
 #
 # <details><summary>Hint</summary>
 #
@@ -537,9 +538,9 @@ check("10.1", tail, is_heavier)
 
 # %% [markdown]
 # ### 2. A rank of your choice
-# *Fifteen minutes.* Give log P of the trained softmax three times the rank of its bound, `3 * (d + 1)`, give
-# or take 10 %, while the perplexity changes by less than 0.01 %. Assign to `tripled` the function of the
-# logits that does so; it must never fall.
+# *Difficulty 2/3, importance 3/3, fifteen minutes.* Give log P of the trained softmax three times the rank of
+# its bound, `3 * (d + 1)`, give or take 10 %, while the perplexity changes by less than 0.01 %. Assign to
+# `tripled` the function of the logits that does so; it must never fall.
 #
 # <details><summary>Hint</summary>
 #

@@ -623,8 +623,9 @@ seconds = seconds.pivot_table("value", "method", "corpus", sort=False)
 # ## Exercises
 #
 # ### 1. GSS as a chain
-# *Ten minutes.* A chain of many pieces can follow GSS closely. Assign to `gss_chain` the 400 free numbers $v$
-# with which `chain(x, v)` has the slopes of GSS(−1.5, 2.5) in the middle of each piece.
+# *Difficulty 2/3, importance 2/3, ten minutes.* A chain of many pieces can follow GSS closely. Assign to
+# `gss_chain` the 400 free numbers $v$ with which `chain(x, v)` has the slopes of GSS(−1.5, 2.5) in the middle of
+# each piece.
 #
 # <details><summary>Hint</summary>
 #
@@ -657,10 +658,10 @@ check("10b.1", gss_chain, is_gss)
 
 # %% [markdown]
 # ### 2. Does the trained GSS use its extra direction?
-# *Twenty minutes.* A softmax does not notice when all logits of a context rise together; GSS notices. Does the
-# trained model use that? Take this freedom away: give all contexts the same mean logit, the mean over all of
-# `raw["GSS"]`, and let the layer bend the logits as before. Assign to `fixed` the perplexity that is left. How
-# far is it from that of the model as it is, and why?
+# *Difficulty 2/3, importance 2/3, twenty minutes.* A softmax does not notice when all logits of a context rise
+# together; GSS notices. Does the trained model use that? Take this freedom away: give all contexts the same mean
+# logit, the mean over all of `raw["GSS"]`, and let the layer bend the logits as before. Assign to `fixed` the
+# perplexity that is left. How far is it from that of the model as it is, and why?
 #
 # <details><summary>Hint</summary>
 #
@@ -701,10 +702,11 @@ check("10b.2", fixed, has_no_knob)
 
 # %% [markdown]
 # ### 3. What regularises in a frozen PLIF? (open)
-# *Half a day.* Forwards a frozen PLIF with 100,000 pieces is a straight line; backwards each gradient is
-# multiplied by a random slope. Build the layer that has *only* the second part: it returns $1.11\,x$ and passes
-# gradients through random slopes. Train it, the frozen PLIF and the softmax for several epochs on few tokens, so
-# that they overfit, and compare training and test perplexity. Is the noise in the gradient the regulariser?
+# *Difficulty 3/3, importance 2/3, half a day.* Forwards a frozen PLIF with 100,000 pieces is a straight line;
+# backwards each gradient is multiplied by a random slope. Build the layer that has *only* the second part: it
+# returns $1.11\,x$ and passes gradients through random slopes. Train it, the frozen PLIF and the softmax for
+# several epochs on few tokens, so that they overfit, and compare training and test perplexity. Is the noise in
+# the gradient the regulariser?
 #
 # <details><summary>Hint</summary>
 #

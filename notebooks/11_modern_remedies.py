@@ -253,10 +253,10 @@ plots.show(
 # the mean away. This answers the second prediction. The second moment is the cause, because Adam and
 # coupled Adam have everything else in common.
 #
-# A word is **rare** if fewer than one token in ten thousand is that word. The **drift** is the share of
-# the cloud's energy that lies in its mean $\mu = \frac1N\sum_i w_i$, which is $\|\mu\|^2 \big/
-# \frac1N\sum_i\|w_i\|^2$. Lesson 8 calls the drift the share $s$ of the mean $m$. The drift is 0 if the words balance about the origin, and 1 if all words are
-# the same vector.
+# A word is **rare** if fewer than one token in ten thousand is that word. The **drift** is the share of the
+# cloud's energy that lies in its mean $\mu = \frac1N\sum_i w_i$, which is $\|\mu\|^2 \big/
+# \frac1N\sum_i\|w_i\|^2$. Lesson 8 calls the drift the share $s$ of the mean $m$. The drift is 0 if the words
+# balance about the origin, and 1 if all words are the same vector.
 
 
 # %%
@@ -514,9 +514,9 @@ display(
 # Replace `None` by your answer, and run the next cell.
 #
 # ### 1. Half-coupled
-# *Difficulty 2 of 3, importance 3 of 3, fifteen minutes.* Let each *word* have one divisor, made from the
-# mean of its squares over the dimensions. Does the mean of $W$ stay? Answer by the form $m A$ first. Then
-# assign `half_coupled`, a function of `W`, `m`, `v` and `t` as `coupled_adam` is, and measure:
+# *Difficulty 2/3, importance 3/3, fifteen minutes.* Let each *word* have one divisor, made from the mean of its
+# squares over the dimensions. Does the mean of $W$ stay? Answer by the form $m A$ first. Then assign
+# `half_coupled`, a function of `W`, `m`, `v` and `t` as `coupled_adam` is, and measure:
 # `learn(half_coupled)[1][1]`.
 #
 # <details><summary>Hint</summary>
@@ -572,9 +572,9 @@ check("11.1", half_coupled, divides_words)
 
 # %% [markdown]
 # ### 2. A combination of your own (open)
-# *Difficulty 2 of 3, importance 2 of 3, an hour.* Join two remedies of different links. Write down what
-# you expect of drift, cosine and perplexity. Then write a plan with three seeds, run it, and let
-# `comparison.compare` judge against the better of the two parts.
+# *Difficulty 2/3, importance 2/3, an hour.* Join two remedies of different links. Write down what you expect of
+# drift, cosine and perplexity. Then write a plan with three seeds, run it, and let `comparison.compare` judge
+# against the better of the two parts.
 #
 # <details><summary>Hint</summary>
 #

@@ -560,11 +560,10 @@ display(
 # ## Exercises
 #
 # ### 1. A bias takes over
-# *Difficulty 2 of 3, importance 2 of 3, fifteen minutes.* A bias can carry the frequencies of the words,
-# so that rare words need not lean away from the mean context. Does Adam's mean still drift? Make a layer by
-# `start` with `bias=True`, let its bias begin at the logarithms of `corpus.counts + 1`, call `learn` with
-# it, and assign the layer to `biased`. Compare its drift, `geometry.common_drift(W).share`, with that of
-# `learned["Adam"]`.
+# *Difficulty 2/3, importance 2/3, fifteen minutes.* A bias can carry the frequencies of the words, so that rare
+# words need not lean away from the mean context. Does Adam's mean still drift? Make a layer by `start` with
+# `bias=True`, let its bias begin at the logarithms of `corpus.counts + 1`, call `learn` with it, and assign the
+# layer to `biased`. Compare its drift, `geometry.common_drift(W).share`, with that of `learned["Adam"]`.
 #
 # <details><summary>Hint</summary>
 #
@@ -602,10 +601,10 @@ check("11b.1", biased, carries_frequency)
 
 # %% [markdown]
 # ### 2. The part that reads
-# *Difficulty 3 of 3, importance 2 of 3, twenty minutes.* In a tied model $W$ receives gradients from
-# reading, too. Compute both parts of the gradient of `model` on the first batch of
-# `data.batches(data.columns(corpus.train, 20), 64)`. Assign to `imbalances` the imbalance of each part,
-# reading first. Why does the drift of a tied model under SGD stay small all the same?
+# *Difficulty 3/3, importance 2/3, twenty minutes.* In a tied model $W$ receives gradients from reading, too.
+# Compute both parts of the gradient of `model` on the first batch of `data.batches(data.columns(corpus.train,
+# 20), 64)`. Assign to `imbalances` the imbalance of each part, reading first. Why does the drift of a tied model
+# under SGD stay small all the same?
 #
 # <details><summary>Hint</summary>
 #

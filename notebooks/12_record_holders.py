@@ -33,7 +33,7 @@
 # **Prerequisites.** Lessons [5](05_tying_and_augmented_loss.ipynb) on tying,
 # [8](08_spectrum_control.ipynb) on the spectrum and [11](11_modern_remedies.ipynb) on the optimiser.
 #
-# **Reading.** 28 minutes. **Difficulty.** 2 of 3.
+# **Reading.** 27 minutes. **Difficulty.** 2 of 3.
 #
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|
@@ -478,9 +478,9 @@ records.against()
 # ## Exercises
 #
 # ### 1. After a long silence
-# *Difficulty 2 of 3, importance 3 of 3, fifteen minutes.* A row had no gradient for so long that $m = v = 0$,
-# and the corrections $1 - \beta^t$ are 1. Now a gradient $g$ arrives. How long is Adam's step on it, in
-# learning rates? Assign a function of `beta1` and `beta2` to `first_step`.
+# *Difficulty 2/3, importance 3/3, fifteen minutes.* A row had no gradient for so long that $m = v = 0$, and the
+# corrections $1 - \beta^t$ are 1. Now a gradient $g$ arrives. How long is Adam's step on it, in learning rates?
+# Assign a function of `beta1` and `beta2` to `first_step`.
 #
 # <details><summary>Hint</summary>
 #
@@ -513,8 +513,8 @@ check("12.1", first_step, wakes_up)
 
 # %% [markdown]
 # ### 2. A cap as a sigmoid
-# *Difficulty 1 of 3, importance 2 of 3, ten minutes.* Write the cap $s\tanh(l/s)$ as a sigmoid that gives the
-# same probabilities. Assign a function of the logits `x` and of `s` to `as_sigmoid`.
+# *Difficulty 1/3, importance 2/3, ten minutes.* Write the cap $s\tanh(l/s)$ as a sigmoid that gives the same
+# probabilities. Assign a function of the logits `x` and of `s` to `as_sigmoid`.
 #
 # <details><summary>Hint</summary>
 #
@@ -543,8 +543,8 @@ check("12.2", as_sigmoid, is_a_cap)
 
 # %% [markdown]
 # ### 3. Judge a record (open)
-# *Difficulty 2 of 3, importance 3 of 3, an hour.* Choose a record whose trick is not in the table. Write down
-# what changed together, and a comparison that would separate the trick from the rest. Then write a plan for it.
+# *Difficulty 2/3, importance 3/3, an hour.* Choose a record whose trick is not in the table. Write down what
+# changed together, and a comparison that would separate the trick from the rest. Then write a plan for it.
 #
 # <details><summary>Hint</summary>
 #

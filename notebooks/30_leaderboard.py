@@ -300,10 +300,10 @@ spent.round(1)
 #
 # ### 1. Many claims, one level
 #
-# Fifty tests at 5 % find two or three differences where there is none. Holm's correction prevents this. Sort
-# the $k$ p-values. Multiply the smallest by $k$, the next by $k-1$, and so on. Let no p-value be smaller than
-# the one before it, and none larger than 1. Assign to `corrected` a function of an array of p-values that
-# returns the corrected ones in the order of the array.
+# *Difficulty 1/3, importance 3/3, ten minutes.* Fifty tests at 5 % find two or three differences where there is
+# none. Holm's correction prevents this. Sort the $k$ p-values. Multiply the smallest by $k$, the next by $k-1$,
+# and so on. Let no p-value be smaller than the one before it, and none larger than 1. Assign to `corrected` a
+# function of an array of p-values that returns the corrected ones in the order of the array.
 #
 # <details><summary>Hint</summary>
 #
@@ -332,9 +332,9 @@ check("30.1", corrected, as_holm)
 # %% [markdown]
 # ### 2. How many seeds?
 #
-# Two models whose paired differences spread by $s = 0.5$ % differ by 0.4 % in truth. How many pairs are
-# needed to see it in four of five tries, at 5 % and with no correction? Assign the least such number to
-# `seeds`.
+# *Difficulty 1/3, importance 2/3, five minutes.* Two models whose paired differences spread by $s = 0.5$ %
+# differ by 0.4 % in truth. How many pairs are needed to see it in four of five tries, at 5 % and with no
+# correction? Assign the least such number to `seeds`.
 #
 # <details><summary>Hint</summary>
 #

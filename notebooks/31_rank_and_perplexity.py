@@ -78,11 +78,12 @@ published = ranks.published_points()
 # - The *latent dropout* of a mixture's contexts acts in training only. With less dropout the rank is higher.
 #
 # In each group all settings but the knob are equal, and runs of one seed are pairs. The setting with the least
-# rank is the reference: of the exchanges it is the softmax, and of our values of $c$ and $k$ it is GSS(30, 3), the
-# control of [lesson 10](10_monotone_softmaxes.ipynb). All rows of a group share their reference, so its luck is in
-# all of them. The columns *softmax* therefore have the difference from the softmax with all else equal, and its
-# interval. The column *evidence* says whether the reference has read a whole text and beats counting there, see
-# [notebook 30](30_leaderboard.ipynb), and whether there are two pairs of seeds. Other rows are small runs for the eye.
+# rank is the reference: of the exchanges it is the softmax, and of our values of $c$ and $k$ it is GSS(30, 3),
+# the control of [lesson 10](10_monotone_softmaxes.ipynb). All rows of a group share their reference, so its luck
+# is in all of them. The columns *softmax* therefore have the difference from the softmax with all else equal,
+# and its interval. The column *evidence* says whether the reference has read a whole text and beats counting
+# there, see [notebook 30](30_leaderboard.ipynb), and whether there are two pairs of seeds. Other rows are small
+# runs for the eye.
 #
 # A *difference* in the tables is 100 times the change of log perplexity from the reference, nearly per cent. One
 # of our settings whose rank is within 1 % of the reference's is left out. The column *p* is corrected by Holm over
@@ -365,8 +366,9 @@ print(f"left of 0.48 at a share of 0.45: {left:.2f}")
 #
 # ### 1. The effective rank
 #
-# Assign to `rank_for` a function of singular values (largest first) and $\varepsilon$ that returns the
-# least $k$ with $\sum_{i\le k} s_i^2 \ge (1-\varepsilon) \sum_i s_i^2$.
+# *Difficulty 1/3, importance 3/3, five minutes.* Assign to `rank_for` a function of singular values (largest
+# first) and $\varepsilon$ that returns the least $k$ with $\sum_{i\le k} s_i^2 \ge (1-\varepsilon) \sum_i
+# s_i^2$.
 #
 # <details><summary>Hint</summary>
 #
@@ -395,8 +397,9 @@ check("31.1", rank_for, as_defined)
 # %% [markdown]
 # ### 2. The other corpus
 #
-# On WikiText-2 the correlation falls from 0.53 to 0.21 when outliers go. To which share must the spread
-# have shrunk if narrowing alone did it? Assign the number to `needed`.
+# *Difficulty 2/3, importance 2/3, ten minutes.* On WikiText-2 the correlation falls from 0.53 to 0.21 when
+# outliers go. To which share must the spread have shrunk if narrowing alone did it? Assign the number to
+# `needed`.
 #
 # <details><summary>Hint</summary>
 #

@@ -347,8 +347,9 @@ print(f"rho of 0.3 over 100 pairs: {low:.2f} to {high:.2f}")
 #
 # ### 1. How many pairs?
 #
-# Two models have $\rho = 0.30$ and $0.35$ on one list. From how many pairs on does the interval of the
-# first, by `spearman_interval`, no longer contain the second? Assign the least such number to `pairs_needed`.
+# *Difficulty 1/3, importance 2/3, ten minutes.* Two models have $\rho = 0.30$ and $0.35$ on one list. From how
+# many pairs on does the interval of the first, by `spearman_interval`, no longer contain the second? Assign the
+# least such number to `pairs_needed`.
 #
 # <details><summary>Hint</summary>
 #
@@ -373,8 +374,8 @@ check("32.1", pairs_needed, separates)
 # %% [markdown]
 # ### 2. A coin's wins
 #
-# Assign to `chance` the probability that one of two models that do not differ wins on at least 9 of 13
-# independent lists, whichever of the two it is.
+# *Difficulty 1/3, importance 3/3, five minutes.* Assign to `chance` the probability that one of two models that
+# do not differ wins on at least 9 of 13 independent lists, whichever of the two it is.
 #
 # <details><summary>Hint</summary>
 #

@@ -349,8 +349,8 @@ display(Markdown("\n".join(lines).replace("<", "&lt;") or "*None kept.*"))
 #
 # ### 1. The calibration error
 #
-# Assign to `error_of` a function of three arrays, a number for each bin: tokens, mean greatest probability,
-# share right. The function returns the expected calibration error.
+# *Difficulty 1/3, importance 3/3, ten minutes.* Assign to `error_of` a function of three arrays, a number for
+# each bin: tokens, mean greatest probability, share right. The function returns the expected calibration error.
 #
 # <details><summary>Hint</summary>
 #
@@ -379,8 +379,8 @@ check("33.1", error_of, as_weighed)
 # %% [markdown]
 # ### 2. A few words
 #
-# A method lowers perplexity by 2 %, and only the 30 % rarest tokens gain, all by the same. By how many nats
-# does each of them gain? Assign the number to `each`.
+# *Difficulty 2/3, importance 2/3, ten minutes.* A method lowers perplexity by 2 %, and only the 30 % rarest
+# tokens gain, all by the same. By how many nats does each of them gain? Assign the number to `each`.
 #
 # <details><summary>Hint</summary>
 #

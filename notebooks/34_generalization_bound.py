@@ -330,8 +330,8 @@ sizes.round(3)
 #
 # ### 1. The tail
 #
-# At which $m$ has the tail, $\sqrt{m^{1-2\gamma}/(2\gamma-1)}$, fallen to half of its value at $m = 2$, for
-# $\gamma = 1.5$? Assign the number to `half_at`.
+# *Difficulty 1/3, importance 2/3, five minutes.* At which $m$ has the tail, $\sqrt{m^{1-2\gamma}/(2\gamma-1)}$,
+# fallen to half of its value at $m = 2$, for $\gamma = 1.5$? Assign the number to `half_at`.
 #
 # <details><summary>Hint</summary>
 #
@@ -359,8 +359,8 @@ check("34.1", half_at, halves)
 # %% [markdown]
 # ### 2. More text
 #
-# By which factor must the training text grow for the bound to fall to a tenth, all else equal? Assign it to
-# `factor`.
+# *Difficulty 1/3, importance 2/3, five minutes.* By which factor must the training text grow for the bound to
+# fall to a tenth, all else equal? Assign it to `factor`.
 #
 # <details><summary>Hint</summary>
 #

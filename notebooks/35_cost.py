@@ -241,8 +241,9 @@ display(machines.rename("runs").to_frame())
 #
 # ### 1. On the front
 #
-# Assign to `on_front` a function of two arrays, costs and losses, that returns for each point whether the point
-# is on the front: no other point has at most its cost and at most its loss, and less of one of the two.
+# *Difficulty 2/3, importance 2/3, ten minutes.* Assign to `on_front` a function of two arrays, costs and losses,
+# that returns for each point whether the point is on the front: no other point has at most its cost and at most
+# its loss, and less of one of the two.
 #
 # <details><summary>Hint</summary>
 #
@@ -271,9 +272,9 @@ check("35.1", on_front, undominated)
 # %% [markdown]
 # ### 2. What a mixture may cost
 #
-# Suppose that perplexity falls by 1 % each time that the training is made 1.3 times as long, and that a
-# mixture at 3.2 times the softmax's time lowers it by 4 %. By how many per cent would the softmax lower
-# its perplexity in the mixture's time? Assign the number to `gain`, positive.
+# *Difficulty 2/3, importance 3/3, ten minutes.* Suppose that perplexity falls by 1 % each time that the training
+# is made 1.3 times as long, and that a mixture at 3.2 times the softmax's time lowers it by 4 %. By how many per
+# cent would the softmax lower its perplexity in the mixture's time? Assign the number to `gain`, positive.
 #
 # <details><summary>Hint</summary>
 #

@@ -422,9 +422,10 @@ print("all-but-the-top ruins it:", topped > 1.5 * original)
 # ## Exercises
 #
 # ### 1. Two diseases at once
-# Add the drift of one patient to the rogue dimensions of another and let `diagnose` rank them. Why
-# is neither severity the $s$ it was made with? Assign to `twice_ill` such a sum, a matrix ($N$, $d$),
-# of which `diagnose` names both diseases and no other, each with a severity of 0.3 or more.
+# *Difficulty 2/3, importance 3/3, fifteen minutes.* Add the drift of one patient to the rogue dimensions of
+# another and let `diagnose` rank them. Why is neither severity the $s$ it was made with? Assign to `twice_ill`
+# such a sum, a matrix ($N$, $d$), of which `diagnose` names both diseases and no other, each with a severity of
+# 0.3 or more.
 #
 # <details><summary>Hint</summary>
 #
@@ -454,10 +455,10 @@ check("36.1", twice_ill, has_both)
 
 # %% [markdown]
 # ### 2. Hide a drift
-# Give half of the rows of a healthy cloud the vector $v$ and the other half $-v$. The halves have nothing to
-# do with frequency. The mean row is about 0. Does the examination find anything, and under which name? Assign
-# to `hidden` such a matrix ($N$, $d$), with a $v$ so long that something is named. And what if the halves are
-# the rare and the frequent words?
+# *Difficulty 2/3, importance 2/3, ten minutes.* Give half of the rows of a healthy cloud the vector $v$ and the
+# other half $-v$. The halves have nothing to do with frequency. The mean row is about 0. Does the examination
+# find anything, and under which name? Assign to `hidden` such a matrix ($N$, $d$), with a $v$ so long that
+# something is named. And what if the halves are the rare and the frequent words?
 #
 # <details><summary>Hint</summary>
 #
@@ -489,8 +490,9 @@ check("36.2", hidden, lambda W: is_hidden(np.asarray(W)))
 
 # %% [markdown]
 # ### 3. Your own checkpoint (open)
-# Examine a model that you have: a Hugging Face folder, or `np.save` of any word vectors. Give it
-# counts with `--corpus` or `--counts` and see whether the verdict changes.
+# *Difficulty 1/3, importance 3/3, half an hour.* Examine a model that you have: a Hugging Face folder, or
+# `np.save` of any word vectors. Give it counts with `--corpus` or `--counts` and see whether the verdict
+# changes.
 #
 # <details><summary>Hint</summary>
 #

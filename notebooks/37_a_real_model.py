@@ -336,8 +336,8 @@ tour.beside().round(2)
 # ## Exercises
 #
 # ### 1. The word that cannot win
-# Assign to `inside` a matrix of 9 rows and 2 columns, no two rows alike, of which exactly one word is
-# never first.
+# *Difficulty 2/3, importance 2/3, ten minutes.* Assign to `inside` a matrix of 9 rows and 2 columns, no two rows
+# alike, of which exactly one word is never first.
 #
 # <details><summary>Hint</summary>
 #
@@ -364,9 +364,9 @@ check("37.1", inside, one_never_first)
 
 # %% [markdown]
 # ### 2. What chance keeps
-# Assign to `keeps` a function of the word matrix $W$ ($N$, $d$) and a gradient $g$ ($N$) that returns
-# $\|Pg\|^2/\|g\|^2$, a number. The check holds it against a projection, and against $d/N$ for
-# a random matrix.
+# *Difficulty 2/3, importance 3/3, ten minutes.* Assign to `keeps` a function of the word matrix $W$ ($N$, $d$)
+# and a gradient $g$ ($N$) that returns $\|Pg\|^2/\|g\|^2$, a number. The check holds it against a projection,
+# and against $d/N$ for a random matrix.
 #
 # <details><summary>Hint</summary>
 #
@@ -395,8 +395,8 @@ check("37.2", keeps, is_share)
 
 # %% [markdown]
 # ### 3. Another model (open)
-# Fetch Gemma with `python -m course_lab data fetch gemma3-270m` and examine it. Which pieces have one
-# row, and what would a tokenizer without them look like?
+# *Difficulty 1/3, importance 2/3, half an hour.* Fetch Gemma with `python -m course_lab data fetch gemma3-270m`
+# and examine it. Which pieces have one row, and what would a tokenizer without them look like?
 #
 # <details><summary>Hint</summary>
 #

@@ -48,6 +48,8 @@ ALT = 20  # characters of an alternative text
 SIZE = 2**20  # bytes of a notebook
 WORDS, CODE_LINES, FIGURES, MINUTES = 1_800, 250, 5, 45  # of a core lesson, one sitting
 UNWRITTEN = "✎"  # where `notebooks new` leaves something to be written
+# how each exercise begins
+STATED = r"\*Difficulty [123]/3, importance [123]/3, .*\b(minutes|hours?|days?)\.\*"
 RESULT = re.compile(r"\b(show|display|print|course_lab\.run)\(")
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((\d\d[b-z]?_\w+)\.ipynb")
 
@@ -225,13 +227,17 @@ def symbols(cells):
 
 
 def hints(cells):
-    """Return the exercises without a hint; there are two exercises or more."""
+    """Return the exercises without a hint or a difficulty; there are two exercises or more."""
     parts = re.split(r"(?m)^### ", prose(section(cells, "Exercises")))[1:]
     problems = [] if len(parts) >= 2 else ["`Exercises` needs at least two, each under `### …`"]
     for part in parts:
+        name, _, text = part.partition("\n")
+        name = name.strip()
         if not re.search(r"<details><summary>Hint</summary>\s*\S.*?</details>", part, re.S):
-            name = part.split("\n", 1)[0].strip()
             problems.append(f"exercise {name!r} has no `<details><summary>Hint</summary>` … hint")
+        if not re.match(STATED, text.lstrip()):
+            asked = "`*Difficulty 2/3, importance 3/3, ten minutes.*`"
+            problems.append(f"exercise {name!r} must begin with words as {asked}")
     return problems
 
 

@@ -95,7 +95,8 @@ print("close to ten:", bool(abs(lengths.mean() - 10) < 0.5))  # ✎
 #
 # ### 1. ✎ How long?
 #
-# Which length is expected with four times as many dimensions? Assign it to `expected`.
+# *Difficulty 1/3, importance 2/3, five minutes.* Which length is expected with four times as many
+# dimensions? Assign it to `expected`.
 #
 # <details><summary>Hint</summary>
 #
@@ -117,7 +118,7 @@ check("NN.1", expected, twice_as_long)
 # %% [markdown]
 # ### 2. ✎ What else? (open)
 #
-# Think.
+# *Difficulty 2/3, importance 1/3, ten minutes.* Think.
 #
 # <details><summary>Hint</summary>
 #

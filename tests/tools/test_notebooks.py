@@ -74,7 +74,7 @@ print("a cone:", True)
 #
 # ### 1. Turn it (open)
 #
-# Rotate the matrix.
+# *Difficulty 1/3, importance 2/3, five minutes.* Rotate the matrix.
 #
 # <details><summary>Hint</summary>
 #
@@ -84,7 +84,7 @@ print("a cone:", True)
 #
 # ### 2. Scale it (open)
 #
-# Double the matrix.
+# *Difficulty 2/3, importance 3/3, half an hour.* Double the matrix.
 #
 # <details><summary>Hint</summary>
 #
@@ -140,6 +140,7 @@ def test_a_good_lesson_passes(tmp_path):
     assert lesson_linter.lint(write(tmp_path)) == []
 
 
+ASKED = "# *Difficulty 2/3, importance 3/3, half an hour.* Double"
 EARLY = "# %%\nprint(1)\n\n"
 HINT = "<details><summary>Hint</summary>\n#\n# "
 BROKEN = {
@@ -147,6 +148,8 @@ BROKEN = {
     "number of the title": (LESSON.replace("# # 2. The cone", "# # Cone"), "number, `# 2. Title`"),
     "number of a link": (LESSON.replace("Turn it (open)", "Turn [it](03b_x.ipynb) (open)"), "3b"),
     "foot": (LESSON + '\n# %% [markdown] tags=["way"]\n# → Next: 3\n', "does not lead on"),
+    "difficulty": (LESSON.replace(ASKED, "# Double"), "must begin with words as `*Difficulty"),
+    "importance": (LESSON.replace("importance 3/3", "importance 4/3"), "must begin with words"),
     "question": (LESSON.replace("**Question.** Why", "Why"), "**Question.**"),
     "question mark": (LESSON.replace("vectors collapse?", "vectors collapses."), "**Question.**"),
     "objectives": (LESSON.replace("# - to measure it\n", ""), "at least two objectives"),
