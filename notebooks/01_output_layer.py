@@ -184,8 +184,8 @@ print("the library gives the same log P:", same)
 # So a word is likely when its vector is long and points the way the context does. Some models add a
 # number $b_i$ to each logit, the *bias*; the models of this lesson have none.
 #
-# Five words in a plane show the whole layer at once. We turn a context of length 2 around the circle
-# and ask at every angle which word is the likeliest.
+# Five words in a plane show the whole layer at once. We turn a context around the circle and ask at every angle
+# which word is the likeliest. The slider sets the context's length.
 
 # %%
 names = ["matrix", "array", "plot", "the", "rarely"]
@@ -196,12 +196,13 @@ around = 2 * torch.stack([angle.cos(), angle.sin()], dim=1)
 p = (around @ toy.T).softmax(dim=-1)
 
 # %% tags=["hide-input"]
-degrees = np.degrees(angle.numpy())
+lengths = [0.2, 0.5, 1, 2, 4, 8, 20]
 plots.show(
-    plots.toy_layer(toy, names, degrees, p),
-    alt="Left: five word vectors as arrows in the plane. Right: their "
-    "probabilities while the context turns through 360 degrees; each long "
-    "vector wins near its own direction, the short one never does.",
+    plots.toy_layer(toy, names, lengths, start=3),
+    alt="A slider for the length of the context. Left: five word vectors "
+    "as lines from the origin. Right: their probabilities while the "
+    "context turns through 360 degrees; each long vector wins near its "
+    "own direction, the short one never does.",
 )
 
 # %% [markdown]
@@ -402,7 +403,7 @@ print(f"mean cosine of their gradients: {common:.1f}")
 # Replace `None` by your answer and run the cell below it.
 #
 # ### 1. Sharpen the softmax
-# *Difficulty 1/3, importance 2/3, ten minutes.* In Figure 3, change the length of the context to 0.2 and to 20.
+# *Difficulty 1/3, importance 2/3, ten minutes.* In Figure 3, move the length of the context to 0.2 and to 20.
 # What happens to the probabilities, and why?
 #
 # Let all contexts become $s$ times as long. Assign `rescale`, a function of a tensor `p` (…, number of words),

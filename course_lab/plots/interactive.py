@@ -95,7 +95,7 @@ def explorer(sliders, axes, captions, start) -> Animation:
     """Curves with a slider for each setting on which they depend, all computed before.
 
     sliders: {setting: values (n,)}, one or more.
-    axes: `Panel`s, with at most 4 names of curves, which keep colour and dashes in all of them.
+    axes: `Panel`s, with at most 5 names of curves, which keep colour and dashes in all of them.
     captions: (n, …), a line for each combination of values.
     start: the indices of the values shown first, and in the figure for paper.
     Raises CourseError if shapes disagree or the page exceeds 300 kB.

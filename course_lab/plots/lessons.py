@@ -3,6 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.spatial import ConvexHull
+from scipy.special import softmax
 
 from course_lab.plots.figures import (
     against_frequency,
@@ -14,33 +15,40 @@ from course_lab.plots.figures import (
     singular_values,
     states_and_classes,
 )
-from course_lab.plots.interactive import collapse_animation
+from course_lab.plots.interactive import Panel, collapse_animation, explorer
 from course_lab.plots.style import COLOURS, HALO, PAPER, Animation, panels
 
 
-def toy_layer(vectors, names, degrees, probabilities) -> Figure:
+def toy_layer(vectors, names, lengths, start: int) -> Animation:
     """Draw a layer of a few words in the plane, and who wins while the context turns.
 
-    vectors: (n, 2), with a name each.
-    degrees: (A,), the angles of the context.
-    probabilities: (A, n). Each curve has its word's name at its highest point.
+    vectors: (n, 2), with a name each. lengths: (L,), those of the context between which a slider
+        chooses. start: the index of the one shown first.
     """
-    figure, (left, right) = panels(1, 2, height=4.0)
-    arrows(vectors, names, left)
-    left.set(xlabel="first number", ylabel="second number", title="five word vectors")
-    reach = 1.55 * np.abs(np.asarray(vectors)).max()
-    left.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect=1)
-    probabilities = np.asarray(probabilities)
-    curves = {name: (degrees, probabilities[:, i]) for i, name in enumerate(names)}
-    lines(curves, "angle of the context (°)", "probability", ax=right, title="who wins where")
-    right.legend_.remove()
-    right.set(xticks=range(0, 361, 90), ylim=(-0.03, 1.12))
-    for i, name in enumerate(names):
-        highest = int(probabilities[:, i].argmax())
-        at = (degrees[highest], probabilities[highest, i])
-        style = {"color": COLOURS[i], "ha": "center", "fontsize": 11.5, "path_effects": HALO}
-        right.annotate(name, at, (0, 5), textcoords="offset points", **style)
-    return figure
+    vectors = np.asarray(vectors, float)
+    degrees = np.arange(0, 361, 2.0)
+    around = np.stack([np.cos(np.radians(degrees)), np.sin(np.radians(degrees))], 1)
+    logits = np.asarray(lengths)[:, None, None] * (around @ vectors.T)  # (L, A, n)
+    probabilities = softmax(logits, axis=-1)
+    reach = 1.2 * np.abs(vectors).max()
+    rows = {
+        name: (np.array([0, x]), np.array([0, y]))
+        for name, (x, y) in zip(names, vectors, strict=True)
+    }
+    curves = {name: (degrees, probabilities[:, :, i]) for i, name in enumerate(names)}
+    box = (-reach, reach)
+    axes = [
+        Panel(rows, "first number", "second number", box, box, "five word vectors"),
+        Panel(
+            curves, "angle of the context (°)", "probability", (0, 360), (0, 1), "who wins where"
+        ),
+    ]
+    best = probabilities.max(-1)
+    captions = [
+        f"Length {length:g}: the likeliest word has a probability of {least:.2f} to {most:.2f}."
+        for length, least, most in zip(lengths, best.min(1), best.max(1), strict=True)
+    ]
+    return explorer({"length": lengths}, axes, captions, (start,))
 
 
 def cloud_and_cosines(points, share, words, cosines) -> Figure:

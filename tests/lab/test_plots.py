@@ -287,12 +287,18 @@ def test_a_view_of_one_scale_is_that_of_the_widest_snapshot():
     assert radius[0] == pytest.approx(np.abs(4 * cloud(30, 3)).max(), rel=0.01)
 
 
-def test_a_toy_layer_names_every_curve_at_its_highest_point():
-    degrees = np.linspace(0, 360, 5)
-    p = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.3, 0.7], [0.9, 0.1]])
-    right = plots.toy_layer(np.eye(2), ["up", "down"], degrees, p).axes[1]
-    places = {text.get_text(): text.xy for text in right.texts}
-    assert places == {"up": (0.0, 0.9), "down": (180.0, 0.8)}
+def test_a_toy_layer_turns_contexts_of_every_length():
+    names, vectors = ["up", "right"], np.array([[0.0, 1.0], [2.0, 0.0]])
+    drawn = plots.toy_layer(vectors, names, [0.5, 2], start=1)
+    arrows, turning = drawn.last.axes
+    assert [list(line.get_xdata()) for line in arrows.lines] == [[0, 0], [0, 2]]
+    up, right = (line.get_ydata() for line in turning.lines)
+    degrees = turning.lines[0].get_xdata()
+    logits = 2 * np.sin(np.radians(degrees)), 4 * np.cos(np.radians(degrees))
+    assert up == pytest.approx(1 / (1 + np.exp(logits[1] - logits[0])))
+    assert up + right == pytest.approx(1)
+    captions = data_in(drawn.page)["captions"]
+    assert captions[0].startswith("Length 0.5: ") and f"to {right.max():.2f}." in captions[1]
 
 
 def test_the_wedge_holds_exactly_the_negative_directions():
