@@ -102,7 +102,9 @@ def models(
     model: Annotated[
         list[str] | None, typer.Option(help="awd-lstm/ptb, …; repeat for several; all without any.")
     ] = None,
-    precision: Annotated[list[str], typer.Option(help="fp32 or bf16; repeat for both.")] = (
+    precision: Annotated[
+        list[str], typer.Option(help="fp32, bf16, or on a GPU tf32; repeat for several.")
+    ] = (
         "fp32",
         "bf16",
     ),
@@ -116,6 +118,8 @@ def models(
     ] = False,
 ):
     """Time the training step of models, the cache, dynamic evaluation: speed, floor, memory."""
+    import torch
+
     from benchmarks import models as measure
     from benchmarks import timing
 
@@ -124,6 +128,8 @@ def models(
     _known("precision", precision, measure.PRECISIONS)
     if keep and model:
         raise CourseError("--keep is of the whole table; leave --model out")
+    if "tf32" in precision and not torch.cuda.is_available():
+        raise CourseError("tf32 is a precision of GPUs by NVIDIA, and PyTorch sees none here")
     _begin(threads, rounds)
     print(measure.LEGEND)
     rows = {kind: [] for kind in precision}

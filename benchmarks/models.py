@@ -20,6 +20,7 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
+from benchmarks.launches import launches
 from benchmarks.output_layers import METHODS
 from benchmarks.reference_models import (
     PlainEncoded,
@@ -39,8 +40,20 @@ from benchmarks.timing import (
     undisturbed,
     zipf_text,
 )
+from benchmarks.translation import Translation
+from benchmarks.work import (
+    KINDS,
+    PASSES,
+    PRECISIONS,
+    Reference,
+    Training,
+    Work,
+    stepping,
+    timed,
+)
 from course_lib import machine
 from course_lib.evaluation import cache, dynamic
+from course_lib.evaluation.perplexity import float32_products
 from course_lib.machine import keep_freed_memory
 from course_lib.models import (
     AWDLSTM,
@@ -54,42 +67,6 @@ from course_lib.models import (
 )
 from course_lib.output_layers import FullWords, MixtureOfSoftmaxes, Softmax
 from course_lib.regularizers import ActivationRegularizer, TemporalActivationRegularizer
-
-KINDS = ("course", "plain")
-PRECISIONS = {"fp32": 4, "bf16": 2}  # and the bytes of a number that enters a product
-
-
-@dataclass(frozen=True)
-class Reference:
-    """The speed of a public implementation on another machine of this class.
-
-    Two virtual processors (Xeon with AVX-512 and AMX; products at 230-260 GFLOP/s in fp32, 900-1900
-    in bf16), torch 2.13, two threads, fp32, median of uncontended steps; runs drift by about 15 %.
-    """
-
-    code: str
-    tokens: tuple[float, float]  # a second, the slowest and the fastest run
-    megabytes: float  # peak of the process
-    wanted: tuple[tuple[float, str | None], ...]  # ratios of speed, in a precision or in any
-    memory: float | None = None  # and of memory, at most
-
-
-@dataclass(frozen=True)
-class Work:
-    """The least work that one token costs."""
-
-    operations: float  # in matrix products: twice the multiplications
-    cached: float = 0.0  # float32 numbers of matrices that each time step reads; bf16 ones halved
-    memory: float = 0.0  # float32 numbers to and from memory
-
-
-class Training:
-    """A training step of a `batch` of texts, each of them `length` tokens long."""
-
-    @property
-    def tokens(self) -> dict[str, int]:
-        """Return the tokens of a step of the course's form and of the plain one."""
-        return dict.fromkeys(KINDS, self.batch * self.length)
 
 
 @dataclass(frozen=True)
@@ -148,13 +125,8 @@ class Recurrent(Training):
         return Work(
             6 * (layers + output + latent) - 2 * recurrent / self.length,
             2 * recurrent / self.batch * PRECISIONS[precision] / 4,
-            _PASSES * stored / (self.batch * self.length),
+            PASSES * stored / (self.batch * self.length),
         )
-
-
-# Over parameters in a step: read forward and backward; gradient written, read for its norm and for
-# the update; weight read and written.
-_PASSES = 7
 
 
 @dataclass(frozen=True)
@@ -195,7 +167,7 @@ class Attention(Training):
         layer = 3 * (per_token + 3 * pairs * inner) + keys + positions
         weights = self.layers * (per_token + 3 * self.size * inner) + self.vocabulary * self.size
         operations = 2 * (self.layers * layer + 3 * self.vocabulary * self.size)
-        return Work(operations, 0.0, _PASSES * weights / (self.batch * self.length))
+        return Work(operations, 0.0, PASSES * weights / (self.batch * self.length))
 
 
 @dataclass(frozen=True)
@@ -234,7 +206,7 @@ class Encoded(Training):
         return Work(
             6 * weights - 2 * recurrent / self.length,
             2 * recurrent / self.batch * PRECISIONS[precision] / 4,
-            _PASSES * weights / (self.batch * self.length),
+            PASSES * weights / (self.batch * self.length),
         )
 
 
@@ -272,7 +244,7 @@ class CacheCase:
             cached = cache.cache_probability(found, self.window, self.theta)
             return cache.mixed_perplexity(found, cached, self.weight)
 
-        return _timed(step, precision, device)
+        return timed(step, precision, device)
 
     def work(self, precision: str) -> Work:
         return Work(2 * self.size * (self.vocabulary + self.window))
@@ -305,7 +277,7 @@ class DynamicCase:
             for _ in range(self.segments):
                 next(steps)
 
-        return _timed(step, precision, device)
+        return timed(step, precision, device)
 
     def work(self, precision: str) -> Work:
         """Return the work of training at batch 1 with the update of dynamic evaluation.
@@ -313,7 +285,7 @@ class DynamicCase:
         The update also reads θ₀ and the gradients' mean squares, and no norm is taken.
         """
         once = replace(self.model, batch=1, length=dynamic.SEGMENT).work(precision)
-        return replace(once, memory=once.memory * (_PASSES + 1) / _PASSES)
+        return replace(once, memory=once.memory * (PASSES + 1) / PASSES)
 
 
 _PTB, _WT2 = 10_000, 33_278
@@ -343,6 +315,7 @@ MODELS = {
         reference=Reference("kimiyoung/transformer-xl", (981, 981), 943, ((2.5, None),)),
     ),
     "transformer-128/ptb": Attention(_PTB, 128, 2, 4, 32, 512, batch=20, length=35, memory=0),
+    "transformer-base/wmt14": Translation(37_000, 512, 6, 8, 2048, batch=32, length=25),
     "vd-lstm-200/ptb": Encoded(
         _PTB, 200, partial(VariationalLSTM, 200, 200, dropout=0.3), plain_variational_lstm, 20, 35
     ),
@@ -365,36 +338,18 @@ def training_step(case, kind, precision, device, clip, parts=1) -> Callable[[], 
 
 def whole_step(model, case, kind, precision, device, clip, parts=1) -> Callable[[], None]:
     """Return one training step of a given model on random text, its state carried."""
-    fused = {"fused": True} if kind == "course" else {}
-    optimizer = torch.optim.SGD(model.parameters(), case.rate, weight_decay=1.2e-6, **fused)
     text = zipf_text(case.vocabulary, (case.length + 1) * case.batch)
     text = text.view(-1, case.batch).to(device)
     pieces, states = text.chunk(parts, dim=1), [None] * parts
 
-    def step():
+    def losses():
         for i, piece in enumerate(pieces):
             made = model(piece[:-1], states[i], piece[1:])
             loss, state = made if kind == "plain" else (made.loss, made.state)
             states[i] = detach(state)
-            with torch.autocast(device, enabled=False):
-                (loss / parts).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), clip)
-        optimizer.step()
-        optimizer.zero_grad()
+            yield loss / parts
 
-    return _timed(step, precision, device)
-
-
-def _timed(step, precision, device):
-    """The step in a precision, finished when it returns."""
-
-    def run():
-        with torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"):
-            step()
-        if device != "cpu":
-            torch.cuda.synchronize()
-
-    return run
+    return stepping(model, losses, case.rate, kind, precision, device, clip)
 
 
 @dataclass(frozen=True)
@@ -413,6 +368,11 @@ class Limits:
 
 def limits(precision: str, device: str, size: int = 2048, megabytes: int = 256) -> Limits:
     """Measured: quickest product of `size`, repeated reading of 20 MB, a copy of `megabytes`."""
+    with float32_products("tf32" if precision == "tf32" else "ieee"):
+        return _limits(precision, device, size, megabytes)
+
+
+def _limits(precision: str, device: str, size: int, megabytes: int) -> Limits:
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     a, b = (torch.randn(size, size, device=device).to(dtype) for _ in "ab")
     out, small = torch.empty_like(a), torch.randn(20 << 18, device=device)
@@ -473,6 +433,7 @@ def models(
     "over plain": the ratio of the two speeds in each round;
     "floor": tokens/s that the machine allows, median of one before all rounds and one in each;
     "MB", "plain MB": peak of a fresh process;
+    "launches", "plain launches": operators that a step starts;
     "where": shares of the course's step by operator.
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
@@ -488,6 +449,7 @@ def models(
         steps["floor"] = lambda: floors.append(limits(precision, device).seconds(work))
         seconds = alternating(steps, rounds)
         times = where(steps["course"], device)
+        started = {kind: launches(steps[kind], device) for kind in KINDS}
         del steps
         speed = {kind: case.tokens[kind] / seconds[kind] for kind in KINDS}
         over = seconds.ratios("plain", "course")
@@ -503,6 +465,8 @@ def models(
             "floor": 1 / statistics.median(floors),
             "MB": memory["course"],
             "plain MB": memory["plain"],
+            "launches": started["course"],
+            "plain launches": started["plain"],
             "where": times,
             "reference": case.reference and asdict(case.reference),
             **conditions(device, seconds),
@@ -576,7 +540,7 @@ def report(precision: str, rows: Iterable[dict]) -> Iterator[str]:
 
 def _of_models(precision: str, rows: Iterable[dict]) -> Iterator[str]:
     yield (
-        f"{precision:<20}{'tokens/s':>9}{'plain':>8}{'ratio':>18}{'floor':>8}{'share':>7}"
+        f"{precision:<23}{'tokens/s':>9}{'plain':>8}{'ratio':>18}{'floor':>8}{'share':>7}"
         f"{'MB':>8}{'plain':>8}{'ratio':>7}"
     )
     seen = []
@@ -584,27 +548,31 @@ def _of_models(precision: str, rows: Iterable[dict]) -> Iterator[str]:
         seen.append(row)
         speed, plain, floor = row["tokens/s"], row["plain"], row["floor"]
         yield (
-            f"{row['model']:<20}{speed:>9,.0f}{plain:>8,.0f}{over_plain(row):>18}{floor:>8,.0f}"
+            f"{row['model']:<23}{speed:>9,.0f}{plain:>8,.0f}{over_plain(row):>18}{floor:>8,.0f}"
             f"{speed / floor:>7.2f}{row['MB']:>8,.0f}{row['plain MB']:>8,.0f}"
             f"{row['MB'] / row['plain MB']:>7.2f}{remark(row)}"
         )
     yield ""
     yield (
-        f"{'on another machine':<20}{'tokens/s':>12}{'our ratio':>12}{'wanted':>8}"
+        f"{'on another machine':<23}{'tokens/s':>12}{'our ratio':>12}{'wanted':>8}"
         f"{'s/10,000':>10}{'ours':>8}{'MB':>7}{'ratio':>7}{'wanted':>8}  reference, fp32"
     )
     for row in with_reference(seen):
         reference = row["reference"]
         name, theirs, faster, wanted, memory, most = ratios(row, precision)
         yield (
-            f"{name:<20}{theirs:>12}{faster:>12}{wanted:>8}"
+            f"{name:<23}{theirs:>12}{faster:>12}{wanted:>8}"
             f"{2e4 / sum(reference['tokens']):>10,.1f}{1e4 / row['tokens/s']:>8,.1f}"
             f"{reference['megabytes']:>7,.0f}{memory:>7}{most:>8}  {reference['code']}"
         )
     yield ""
+    yield "operators that a step starts; on a GPU the launches of kernels and of graphs"
+    for row in seen:
+        yield f"{row['model']:<23}ours {row['launches']:>8,}   plain {row['plain launches']:>8,}"
+    yield ""
     yield "where a step spends its time, of that inside of PyTorch's operators"
     for row in seen:
-        yield f"{row['model']:<20}" + ", ".join(f"{n} {s:.0%}" for n, s in row["where"].items())
+        yield f"{row['model']:<23}" + ", ".join(f"{n} {s:.0%}" for n, s in row["where"].items())
 
 
 def over_plain(row: dict) -> str:
@@ -645,9 +613,9 @@ def ratios(row: dict, precision: str) -> list[str]:
 
 def _of_layers(rows: Iterable[dict]) -> Iterator[str]:
     yield ""
-    yield f"{'AWD-LSTM, PTB, with':<20}{'ms a step':>12}{'of softmax':>12}"
+    yield f"{'AWD-LSTM, PTB, with':<23}{'ms a step':>12}{'of softmax':>12}"
     for row in rows:
-        yield f"{row['method']:<20}{row['ms']:>12,.0f}{row['of softmax']:>12.2f}{remark(row)}"
+        yield f"{row['method']:<23}{row['ms']:>12,.0f}{row['of softmax']:>12.2f}{remark(row)}"
 
 
 def _span(low: float, high: float) -> str:

@@ -216,6 +216,65 @@ class PlainTransformerXL(nn.Module):
         return layer["output"](mixed.flatten(2))
 
 
+class PlainTranslator(nn.Module):
+    """The Transformer for translation, three ways tied, of nn.MultiheadAttention; no padding."""
+
+    def __init__(self, words, size, layers, heads, feedforward, dropout=0.1):
+        super().__init__()
+        self.embedding = nn.Embedding(words, size)
+        nn.init.normal_(self.embedding.weight, 0.0, size**-0.5)
+        self.dropout = nn.Dropout(dropout)
+
+        def layer(attentions):
+            return nn.ModuleDict(
+                {
+                    "attentions": nn.ModuleList(
+                        nn.MultiheadAttention(size, heads, bias=False) for _ in range(attentions)
+                    ),
+                    "norms": nn.ModuleList(nn.LayerNorm(size) for _ in range(attentions + 1)),
+                    "feedforward": nn.Sequential(
+                        nn.Linear(size, feedforward), nn.ReLU(), nn.Linear(feedforward, size)
+                    ),
+                }
+            )
+
+        self.encoder = nn.ModuleList(layer(1) for _ in range(layers))
+        self.decoder = nn.ModuleList(layer(2) for _ in range(layers))
+
+    def forward(self, source, tokens, target):
+        """Source (S, B), tokens and target (T, B) → loss."""
+        memory = self._placed(source)
+        for layer in self.encoder:
+            memory = self._layer(layer, memory, [(None, None)])
+        y = self._placed(tokens)
+        later = torch.ones(len(y), len(y), dtype=torch.bool, device=y.device).triu(1)
+        for layer in self.decoder:
+            y = self._layer(layer, y, [(None, later), (memory, None)])
+        logits = F.linear(y, self.embedding.weight)
+        return F.cross_entropy(logits.flatten(0, 1), target.flatten())
+
+    def _layer(self, layer, x, attended):
+        """Return x behind its attentions, each to itself or to a memory, and the network."""
+        *norms, last = layer["norms"]
+        for attention, norm, (memory, mask) in zip(
+            layer["attentions"], norms, attended, strict=True
+        ):
+            seen = x if memory is None else memory
+            mixed = attention(x, seen, seen, attn_mask=mask, need_weights=False)[0]
+            x = norm(x + self.dropout(mixed))
+        return last(x + self.dropout(layer["feedforward"](x)))
+
+    def _placed(self, tokens):
+        """Return word vectors, times √d, with the sines of their places."""
+        x = self.embedding(tokens)
+        size = x.shape[-1]
+        half = torch.arange(0, size, 2, device=x.device, dtype=x.dtype) / size
+        places = torch.arange(len(x), device=x.device, dtype=x.dtype)
+        angles = torch.outer(places, 10000**-half)
+        positions = torch.cat([angles.sin(), angles.cos()], -1)
+        return self.dropout(x * math.sqrt(size) + positions[:, None])
+
+
 def _shift(x: Tensor) -> Tensor:
     """Return scores by key of those by distance: add a column of zeros, read one row further."""
     padded = torch.cat([torch.zeros_like(x[:, :1]), x], dim=1)

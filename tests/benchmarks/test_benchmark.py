@@ -11,13 +11,21 @@ from types import SimpleNamespace
 import pytest
 import torch
 from filelock import FileLock
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from typer.testing import CliRunner
 
 from benchmarks import models, output_layers, reference_training, timing
 from benchmarks.cli import app
+from benchmarks.launches import launches
 from benchmarks.output_layers import METHODS
-from benchmarks.reference_models import PlainEncoded, PlainLSTM, plain_cache, plain_dynamic
+from benchmarks.reference_models import (
+    PlainEncoded,
+    PlainLSTM,
+    PlainTranslator,
+    plain_cache,
+    plain_dynamic,
+)
 from benchmarks.timing import (
     VARIANTS,
     Course,
@@ -33,6 +41,7 @@ from course_lab import kept_costs, part, results
 from course_lab.locks import TRAINING
 from course_lib import machine
 from course_lib.data import folders
+from course_lib.data.buckets import IGNORE
 from course_lib.errors import CourseError
 from course_lib.evaluation import cache, dynamic
 from course_lib.models import AWDLSTM, QRNN, RHN, VariationalLSTM, lstm_recurrence
@@ -259,6 +268,10 @@ SMALL = {
         memory=7,
     ),
 }  # fmt: skip
+SMALL["transformer-base/wmt14"] = replace(
+    CASES["transformer-base/wmt14"],
+    vocabulary=30, size=8, layers=2, heads=2, feedforward=11, batch=3, length=7,
+)  # fmt: skip
 SMALL["transformer-128/ptb"] = replace(SMALL["transformer-xl/ptb"], memory=0)
 SMALL |= {
     name: replace(CASES[name], vocabulary=30, size=6, encoder=encoder, batch=4, length=7)
@@ -288,6 +301,21 @@ def same_weights(case):
             for name in ("prior", "latent"):
                 both = getattr(plain, name), getattr(ours.output_layer, name)
                 pairs += zip(*(module.parameters() for module in both), strict=True)
+    elif isinstance(plain, PlainTranslator):
+        pairs += [(plain.embedding.weight, ours.words.weight)]
+        for stack in ("encoder", "decoder"):
+            layers = getattr(ours.encoder, f"{stack}_layers")
+            for theirs, layer in zip(getattr(plain, stack), layers, strict=True):
+                attentions = [layer.attention]
+                attentions += [layer.source_attention] if stack == "decoder" else []
+                for one, other in zip(theirs["attentions"], attentions, strict=True):
+                    qkv = torch.cat([other.query.weight, other.key_value.weight])
+                    pairs += [(one.in_proj_weight, qkv)]
+                    pairs += [(one.out_proj.weight, other.output.weight)]
+                norms = zip(theirs["norms"], layer.residuals, strict=True)
+                both = [(norm, residual.norm) for norm, residual in norms]
+                for modules in [*both, (theirs["feedforward"], layer.feedforward)]:
+                    pairs += zip(*(module.parameters() for module in modules), strict=True)
     else:
         encoder = ours.encoder
         pairs += [(plain.embedding.weight, ours.words.weight)]
@@ -311,9 +339,42 @@ def same_weights(case):
 
 
 TRAINED = [name for name, case in SMALL.items() if hasattr(case, "build")]
+TRANSLATION = "transformer-base/wmt14"
 
 
-@pytest.mark.parametrize("name", TRAINED)
+def test_plain_and_course_translators_are_the_same_function():
+    plain, ours = same_weights(SMALL[TRANSLATION])
+    assert sum(p.numel() for p in plain.parameters()) == sum(p.numel() for p in ours.parameters())
+    source, tokens, target = torch.randint(1, 30, (3, 7, 3))
+    expected = plain(source, tokens, target).item()
+    assert ours(source, tokens, target).loss.item() == pytest.approx(expected, rel=1e-6)
+    assert plain(source.flip(0), tokens, target).item() != pytest.approx(expected, rel=1e-4)
+    # what comes later is not seen
+    target[1:] = IGNORE
+    changed = torch.cat([tokens[:1], 31 - tokens[1:].clamp(2)])
+    assert plain(source, changed, target).item() == pytest.approx(
+        plain(source, tokens, target).item(), rel=1e-12
+    )
+
+
+def test_launches_are_operators_and_not_views():
+    x = torch.ones(3, 3, requires_grad=True)
+    assert launches(lambda: x.detach().T.add(1).mul(2)) == 2
+    assert launches(lambda: x.view(9)[:4].expand(2, 4)) == 0
+    step = SMALL["vd-lstm-200/ptb"].stepper("course", "fp32", "cpu")
+    step()
+    assert launches(step) == launches(step) > 20
+
+
+def test_tf32_is_refused_where_no_gpu_is_seen(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    refused = CliRunner().invoke(app, ["models", "--precision", "tf32"])
+    assert isinstance(refused.exception, CourseError) and "PyTorch sees none" in str(
+        refused.exception
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in TRAINED if name != TRANSLATION])
 def test_plain_and_course_models_are_the_same_function(name):
     """Two segments, the state carried: the same losses from the same weights, and as many."""
     case = SMALL[name]
@@ -379,7 +440,7 @@ def test_the_floor_counts_no_more_operations_than_a_step_makes(name, least, monk
     case = SMALL[name]
     step = case.stepper("course", "fp32", "cpu")
     step()  # fills the memory
-    with Products() as products:
+    with sdpa_kernel(SDPBackend.MATH), Products() as products:  # its products can be counted
         step()
     counted = case.work("fp32").operations * case.tokens["course"]
     assert least * products.total < counted <= products.total
@@ -419,7 +480,7 @@ def test_table_of_models(monkeypatch, tmp_path):
         shares = list(row["where"].values())
         assert shares == sorted(shares, reverse=True) and 0 < min(shares) and sum(shares) <= 1
         assert row["over plain"] == pytest.approx([row["tokens/s"] / row["plain"]])
-    figures = ("tokens/s", "plain", "floor", "MB", "plain MB")
+    figures = ("tokens/s", "plain", "floor", "MB", "plain MB", "launches", "plain launches")
     assert all(row[key] > 0 for row in rows for key in figures)
     layers = list(models.output_layers(["softmax", "gss"], "fp32", 1, "cpu"))
     assert layers[0]["of softmax"] == 1 and layers[1]["ms"] > 0

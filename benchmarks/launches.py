@@ -1,0 +1,38 @@
+"""How many operators a training step starts, which is what holds up a GPU when they are small.
+
+On a GPU the launches of kernels and of CUDA graphs are counted. On a CPU it is the operators that
+PyTorch runs, views left out: about as many as a GPU would launch without a graph, and fewer where
+one operator of the CPU, such as oneDNN's LSTM, does the work of many.
+"""
+
+from collections.abc import Callable
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+# how CUDA's library calls a launch
+STARTS = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx",
+          "cudaGraphLaunch")  # fmt: skip
+
+
+class Operators(TorchDispatchMode):
+    """Counts the operators that PyTorch runs while it is entered, and the views not."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        """Run an operator, and count it."""
+        self.count += not func.is_view
+        return func(*args, **kwargs or {})
+
+
+def launches(step: Callable[[], None], device: str = "cpu") -> int:
+    """Return how many operators a step starts; `step` has run before, so that it is warm."""
+    if device == "cpu":
+        with Operators() as seen:
+            step()
+        return seen.count
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
+        step()
+    return sum(event.count for event in seen.key_averages() if event.key in STARTS)
