@@ -131,7 +131,8 @@ def at_trained(table: "pd.DataFrame", family: str) -> "pd.DataFrame":
 
     members = table[(table.family == family) & table.sigma.map(np.ndim).eq(1)]
     rows = []
-    for row in members.itertuples():
+    runs: Any = members.itertuples()
+    for row in runs:
         sigma = np.sort(np.asarray(row.sigma, float))[::-1]
         k = np.arange(1, len(sigma) + 1)
         falls = (np.log(sigma[0] / sigma[1:]) / np.log(k[1:])).min()

@@ -24,7 +24,7 @@ class Output(NamedTuple):
     """The result of one call; loss and nll are None without labels."""
 
     loss: Tensor | None  # scalar, to be differentiated
-    nll: Tensor | None  # scalar, mean nats per predicted token, without gradient
+    nll: Tensor | None  # scalar, nats without gradient, divided as the loss is
     hidden: Tensor  # (…, d), what the output layer reads
 
 

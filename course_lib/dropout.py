@@ -44,6 +44,7 @@ class _Dropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, kept_of_steps):
         bits = x.new_empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(1 << 63), None)
+        # uniform in [−2¹⁵, 2¹⁵), so below kept − 2¹⁵ with the probability kept / 2¹⁶
         mask = bits.view(torch.int16)[: x.numel()].view(x.shape) < kept_of_steps - _STEPS // 2
         ctx.scale = _STEPS / kept_of_steps
         ctx.save_for_backward(mask)

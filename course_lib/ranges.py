@@ -24,7 +24,8 @@ from course_lib.errors import CourseError
 Finite = Annotated[float, Gt(-math.inf), Lt(math.inf)]
 Positive = Annotated[float, Gt(0), Lt(math.inf)]
 NonNegative = Annotated[float, Ge(0), Lt(math.inf)]
-Dropout = Annotated[float, Ge(0), Lt(1)]  # a share of which something is left
+BelowOne = Annotated[float, Ge(0), Lt(1)]
+Dropout = BelowOne  # a share that is dropped; something must be left
 Share = Annotated[float, Ge(0), Le(1)]
 Count = Annotated[int, Ge(1)]
 Whole = Annotated[int, Ge(0)]

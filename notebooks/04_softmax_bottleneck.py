@@ -62,6 +62,7 @@ from IPython.display import Markdown, display
 # %%
 import course_lab
 from course_lab import corpora, plots
+from course_lab.fragility import fragility
 from course_lab.progress import check
 from course_lib import output_layers, theory
 from course_lib.evaluation.log_prob import log_prob_blocks
@@ -339,7 +340,7 @@ display(
 # %%
 n = 200 if PROFILE == "smoke" else 600
 c = 10.0 ** np.arange(-28, -19)
-study = list(theory.fragility(n, c))
+study = list(fragility(n, c))
 curves = {
     "Press' rank, float64": (c, [f.press_float64 for f in study]),
     "effective rank, ε = 1e-5": (c, [f.effective[1e-5] for f in study]),

@@ -111,4 +111,3 @@ class Shuffled(AugmentedLoss):
 
 
 shuffled = Shuffled
-

@@ -17,6 +17,7 @@ angles = np.arange(8) * np.pi / 4
 circle = np.stack([np.cos(angles), np.sin(angles)], axis=1)
 inside = np.concatenate([circle, circle[:1]])
 
+
 # %% 37.2
 def keeps(W, g):
     basis = torch.linalg.qr(W).Q

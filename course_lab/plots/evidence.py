@@ -282,15 +282,8 @@ def named_points(x, y, names, xlabel: str, ylabel: str, title: str) -> Figure:
     places = ax.transData.transform(np.column_stack([x, y])) * 72 / figure.dpi  # in points
     taken = [(a - 4, b - 4, a + 4, b + 4) for a, b in places]
     for i, name in enumerate(names):
-        wide, high = 5.2 * len(name), 11.0
-        sides = [(7, 0, "left"), (-7, 0, "right"), (7, -9, "left"), (-7, -9, "right")]
-        sides += [(7, 9, "left"), (-7, 9, "right")]
-        for across, up, align in sides:
-            left = places[i, 0] + across - (wide if align == "right" else 0)
-            bottom = places[i, 1] + up - high / 2
-            box = left, bottom, left + wide, bottom + high
-            if not any(_overlap(box, other) for k, other in enumerate(taken) if k != i):
-                break
+        others = [box for k, box in enumerate(taken) if k != i]
+        (across, up, align), box = _free_side(places[i], len(name), others)
         taken.append(box)
         place = {"xytext": (across, up), "textcoords": "offset points", "ha": align, "va": "center"}
         text = ax.annotate(name, (x[i], y[i]), fontsize=9, color=INK, **place)
@@ -298,6 +291,24 @@ def named_points(x, y, names, xlabel: str, ylabel: str, title: str) -> Figure:
     _name_axes(ax, xlabel, ylabel, "")
     figure.suptitle(textwrap.fill(title, WIDTH))
     return figure
+
+
+def _free_side(place, letters: int, others: list[tuple]) -> tuple[tuple, tuple]:
+    """Return where a name of so many letters stands beside its point, and its box, in points.
+
+    The first side on which the box overlaps no other one is taken, else the last.
+    """
+    wide, high = 5.2 * letters, 11.0
+    sides = [(across, up) for up in (0, -9, 9) for across in (7, -7)]
+    found = []
+    for across, up in sides:
+        left = place[0] + across - (wide if across < 0 else 0)
+        bottom = place[1] + up - high / 2
+        box = left, bottom, left + wide, bottom + high
+        found.append(((across, up, "left" if across > 0 else "right"), box))
+        if not any(_overlap(box, other) for other in others):
+            break
+    return found[-1]
 
 
 def _overlap(one: tuple, other: tuple) -> bool:

@@ -1,10 +1,10 @@
 """Byte-pair encoding shared by two languages (Sennrich et al. 2016), by the tokenizers library.
 
 Text is normalised, cut into words, and each word into pieces that were learned from the train
-split of both languages together. A word is a piece's borders, as with Moses' tokeniser: a run of
-letters and inner hyphens, a number with its inner points and commas, an English clitic ('s, 't), a
-row of points, or any other sign alone. Unlike Moses' it leaves nothing out: a blank before a word
-is kept as `▁` in front of it, so that joining the pieces gives the text back.
+split of both languages together. No piece crosses the border of a word. A word is, as in Moses'
+tokeniser, a run of letters and inner hyphens, a number with its inner points and commas, an English
+clitic ('s, 't), a row of points, or any other sign alone. Unlike Moses' it leaves nothing out: a
+blank before a word is kept as `▁` in front of it, so that joining the pieces gives the text back.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Where corpora and the reader's progress lie.
 
-The only place that reads the course's own environment variables.
+The only place of the library that reads the course's own environment variables.
 """
 
 import os

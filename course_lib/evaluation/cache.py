@@ -58,7 +58,7 @@ def cache_probability(
         first = max(0, start - window)
         stop = min(start + block, len(target))
         scores = theta * hidden[start:stop] @ hidden[first:stop].T
-        if scores.shape != outside.shape:  # one band for all blocks but the first and the last
+        if scores.shape != outside.shape:  # blocks that see a whole window share one band
             before = start - first
             band = torch.ones_like(scores, dtype=torch.bool)
             outside = ~band.tril_(before - 1).triu_(before - window)

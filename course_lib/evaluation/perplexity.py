@@ -144,7 +144,12 @@ def perplexity(
 
 
 def scored(model: LanguageModel, tokens: Tensor, eos: int, length: int) -> Iterator[Any]:
-    """Yield (−log P (L,), h (L, d), target (L,)) of each segment of a split, state carried."""
+    """Yield (−log P (T,), h (T, d), target (T,)) of each segment of a split, state carried.
+
+    CourseError for a split without words.
+    """
+    if not len(tokens):
+        raise CourseError("a split without words has no losses")
     device = next(model.parameters()).device
     text = torch.cat([tokens.new_tensor([eos]), tokens]).to(device)[:, None]
     for step, target in segments(model, text, length, loss=False):

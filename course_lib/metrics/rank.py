@@ -70,7 +70,7 @@ def spectrum(blocks: Iterable) -> Spectrum:
                 gram.add(blocks_of_rows.pop())
         gram.add(rows)
     if not m:
-        raise CourseError("there is no spectrum without rows: give log P, `hidden_size` at least 4")
+        raise CourseError("there is no spectrum without rows; `hidden_size` needs 4 contexts")
     if gram is None:  # the other product, (m, m), has the same eigenvalues
         gram = _Gram(m, blocks_of_rows[0].device)
         gram.add(torch.cat(blocks_of_rows).T)
@@ -86,7 +86,7 @@ def press_rank(
     `spectrum`, only that threshold is above `RESOLVED`.
     """
     values = as_numbers(singular_values, "singular values")
-    threshold = 0.5 * np.sqrt(sum(shape) + 1) * values.max(initial=0) * np.finfo(precision).eps
+    threshold = 0.5 * np.sqrt(sum(shape) + 1) * values.max() * np.finfo(precision).eps
     return int((values > threshold).sum())
 
 

@@ -42,7 +42,7 @@ class InputEmbedding(nn.Module):
         self.noise_share = 1.0  # of the noise at the start of the run
 
     def anneal(self, progress: float) -> None:
-        """Let the noise fade; `progress` is the share of the run that is done, in [0, 1]."""
+        """Let the noise fade; `progress` is the share of the run that is done, in [0, 1)."""
         self.noise_share = max(0.0, 1.0 - progress) if self.fade else 1.0
 
     def forward(self, words: Words, ids: Tensor) -> Tensor:

@@ -87,9 +87,9 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Return the layer's output (S, B, d) of x (S, B, d), mask (B, 1, 1, S)."""
-        attend, think = self.residuals
-        x = attend(x, lambda h: self.attention(h, *self.attention.keys_values(h), mask))
-        return think(x, self.feedforward)
+        around_attention, around_network = self.residuals
+        x = around_attention(x, lambda h: self.attention(h, *self.attention.keys_values(h), mask))
+        return around_network(x, self.feedforward)
 
 
 class DecoderLayer(nn.Module):
@@ -116,10 +116,10 @@ class DecoderLayer(nn.Module):
             past = self.attention.keys_values(h, past)
             return self.attention(h, *past, causal=True)
 
-        attend, translate, think = self.residuals
-        y = attend(y, attend_to_target)
-        y = translate(y, lambda h: self.source_attention(h, *source, mask))
-        return think(y, self.feedforward), past, source
+        around_target, around_source, around_network = self.residuals
+        y = around_target(y, attend_to_target)
+        y = around_source(y, lambda h: self.source_attention(h, *source, mask))
+        return around_network(y, self.feedforward), past, source
 
 
 class EncoderDecoder(nn.Module):

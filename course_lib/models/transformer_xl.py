@@ -101,14 +101,17 @@ class Layer(nn.Module):
         parts = nn.Linear(size, inner), nn.ReLU(), EntryDropout(dropout), nn.Linear(inner, size)
         self.feedforward = nn.Sequential(*parts)
 
-    def forward(self, past: Tensor, T: int, *positions) -> Tensor:
-        """Return outputs (T, B, d) of past (S, B, d), the memory and then T inputs."""
+    def forward(self, past: Tensor, T: int, *shared: Tensor) -> Tensor:
+        """Return outputs (T, B, d) of past (S, B, d), the memory and then T inputs.
+
+        shared: what all layers' attentions share: positions, mask, u and v.
+        """
         x = past[-T:]
         if self.pre_norm:
             past = self.attention_norm(past)
-            x = x + self.dropout(self.attention(past[-T:], past, *positions))
+            x = x + self.dropout(self.attention(past[-T:], past, *shared))
             return x + self.dropout(self.feedforward(self.feedforward_norm(x)))
-        x = self.attention_norm(x + self.dropout(self.attention(x, past, *positions)))
+        x = self.attention_norm(x + self.dropout(self.attention(x, past, *shared)))
         return self.feedforward_norm(x + self.dropout(self.feedforward(x)))
 
 

@@ -36,10 +36,10 @@ class _Shortlist(Objective):
 class AdaptiveSoftmax(OutputLayer):
     """A softmax over the frequent words and clusters of rarer ones, and one within each cluster.
 
-        P(y | h) = P_head(y | h)                                y < cutoffs[0]
-        P(y | h) = P_head(cluster c | h) P_c(y | h)             cutoffs[c] ≤ y < cutoffs[c + 1]
+        P(y | h) = P_head(y | h)                                y < edges[1]
+        P(y | h) = P_head(cluster c | h) P_c(y | h)             edges[c] ≤ y < edges[c + 1], c ≥ 1
 
-    Naive: see `naive.clusters`.
+    with edges = (0, *cutoffs, N). Naive: see `naive.clusters`.
 
     Words are sorted by falling frequency. Only those clusters are computed that a batch's targets
     are in, over the rows of one word matrix. The matrix may therefore be tied: this is the variant
@@ -75,6 +75,13 @@ class AdaptiveSoftmax(OutputLayer):
         self.clusters = nn.Linear(self.hidden_size, len(edges) - 2)
         nn.init.zeros_(self.clusters.bias)
 
+    def contexts(self, hidden: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return contexts (…, 1, d), and None; ValueError for those of a mixture."""
+        contexts, log_weights = super().contexts(hidden)
+        if log_weights is not None:
+            raise ValueError("an adaptive softmax takes one context a position, and no mixture")
+        return contexts, None
+
     def forward(self, hidden, target, objective=None, soft=None, reduction="mean"):
         """Return the loss and its cross-entropy part, as `OutputLayer.forward` does."""
         if self.training and self.gate is not None:
@@ -104,7 +111,7 @@ class AdaptiveSoftmax(OutputLayer):
             if c:
                 groups.append(Group(columns, CrossEntropy(), positions=members, weighted=False))
                 entry = entry.index_add(0, members, cluster_logits[members, c - 1])
-        # −log P = the groups' losses − the cluster's logit
+        # −log P = the groups' losses − the cluster's logit; for log_weights see `_Shortlist`
         log_weights = cluster_logits.logsumexp(-1, keepdim=True)
         options = {"log_weights": log_weights, "groups": groups, "reduction": reduction}
         loss, nll = self.blocked_loss(contexts, target, **options)

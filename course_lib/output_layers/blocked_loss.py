@@ -432,7 +432,8 @@ class BlockedLoss:
         # The dense part.
         weighted_x = (block.x * weight).to(dense.dtype)
         if to_matrix is not None or bias_column is not None:
-            # Rounding changed the weights in the bias' column; the next column has the difference.
+            # x has two columns more, [x, 1, 0]. Times the weight, the first is the weight, rounded.
+            # The second takes what rounding left out, so that both add up to Σ g for the bias.
             if weighted_x.shape[1] > self.size:
                 weighted_x[:, self.size + 1] = weight[:, 0] - weighted_x[:, self.size]
             add_product(to_matrix, bias_column, dense.T, weighted_x, self.size)

@@ -54,7 +54,7 @@ def chunked_loss(
         log P (n, N)     = logsumexp_k(log_weights + log_softmax(logits))
 
     x: (n, K, d), the contexts; matrix: (N, d); target: (n,), `IGNORE` allowed; bias: (N,);
-    log_weights, offset: (n, K);
+    log_weights, offset: (n, K); only where K is 1 may log_weights be None;
     transform(logits, *parameters, scratch=…): an elementwise function of the logits, which may take
     memory from `scratch`; formula(logits, *parameters): the same in plain PyTorch, for a compiler;
     objective: what is minimised, the cross-entropy if None;
@@ -70,7 +70,7 @@ def chunked_loss(
     but no more than `blocked_loss.ROWS` rows, in half precision a quarter of all if that is more;
     scratch: the memory of a block, which is kept from call to call; new if None.
     Under autocast the products are computed in its type and added up in float32.
-    Raises ValueError where x, matrix, target and soft do not fit, on an unknown reduction, a target
+    Raises ValueError where the tensors' shapes do not fit, on an unknown reduction, a target
     that is no word, an objective without its soft targets, a gate with groups, or mixed types.
     """
     # What does not fit together is refused before anything is computed.
@@ -81,6 +81,12 @@ def chunked_loss(
     if x.dtype != matrix.dtype and not torch.is_autocast_enabled(x.device.type):
         raise ValueError(f"contexts are {x.dtype}, words {matrix.dtype}: convert one, or autocast")
     check_targets(target, x.shape[:1], len(matrix), reduction)
+    wanted = (bias, (len(matrix),)), (log_weights, x.shape[:2]), (offset, x.shape[:2])
+    for tensor, shape in wanted:
+        if tensor is not None and tensor.shape != shape:
+            raise ValueError(f"{tuple(tensor.shape)} must be {tuple(shape)}: one number each")
+    if x.shape[1] != 1 and log_weights is None:
+        raise ValueError(f"{x.shape[1]} contexts a position need their log_weights")
     if groups is None:
         groups = [Group((0, len(matrix)), objective or CrossEntropy())]
     elif gate is not None:

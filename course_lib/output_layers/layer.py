@@ -27,7 +27,7 @@ class OutputLayer(nn.Module):
 
     Loss (`forward`) and probabilities (`log_prob`) follow from them. Variants combine by
     inheritance, left before right: `class Mine(Adversarial, MixtureOfSoftmaxes)`. Each hands the
-    arguments that are not its own to the next. Clusters take one context a position.
+    arguments that are not its own to the next. An adaptive softmax takes one context a position.
     """
 
     transform: Callable[..., Tensor] | None = None

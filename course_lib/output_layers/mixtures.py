@@ -38,8 +38,13 @@ class MixtureOfSoftmaxes(OutputLayer):
 
         components: K;
         dropout: share of the contexts' entries dropped ("latent"), alike along the first axis.
-        Raises CourseError for a constant out of its range.
+        Raises CourseError for a constant out of its range, ValueError where a class that changes
+        `forward` stands right of the mixture, which takes a large batch in segments.
         """
+        kinds = type(self).__mro__
+        right = kinds[kinds.index(MixtureOfSoftmaxes) + 1 : kinds.index(OutputLayer)]
+        if changing := [kind.__name__ for kind in right if "forward" in vars(kind)]:
+            raise ValueError(f"{changing[0]} must stand left of the mixture, or it is left out")
         super().__init__(words, *arguments, **options)
         self.components = components
         self.dropout = dropout

@@ -77,8 +77,8 @@ class SigSoftmax(GeneralizedSigSoftmax):
     Source: Kanai et al. 2018; parthiban2021, equations 1 and 4.
     """
 
-    def __init__(self, words: Words, hidden_size: int | None = None, bias: bool = True):
-        super().__init__(words, hidden_size, bias, c=0.0, k=2.0)
+    def __init__(self, words: Words, *arguments, **options):
+        super().__init__(words, *arguments, c=0.0, k=2.0, **options)
 
 
 class _Cap(_Elementwise):

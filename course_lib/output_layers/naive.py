@@ -1,6 +1,7 @@
 """The plain PyTorch form of every output layer, with each logit in one tensor.
 
-The forms follow the papers' formulas on whole tables, without the kernel and the layers' hooks.
+The forms follow the papers' formulas on whole tables, without the kernel. Of the layers' hooks the
+gates alone are taken, which depend on the targets before.
 Tests compare the layers with them, benchmarks time them, and a reader may train with them:
 `layer.reference(hidden, target)` in the place of `layer(hidden, target)[0]`.
 
@@ -26,7 +27,7 @@ class Table(NamedTuple):
 
 
 def loss(layer: Any, hidden: Tensor, target: Tensor) -> Tensor:
-    """Return the mean cross-entropy of the counted targets.
+    """Return the mean cross-entropy of the counted targets; NaN where none counts.
 
     layer: one of the classes in `NAIVE`; hidden: (n, h); target: (n,), `IGNORE` allowed.
     """
@@ -99,8 +100,14 @@ def sigsoftmax(layer: Any, hidden: Tensor, target: Tensor | None) -> Table:
     return of_logits(x + F.logsigmoid(x))
 
 
-def by_formula(layer: Any, hidden: Tensor, target: Tensor | None) -> Table:
-    return of_logits(layer.formula(plain_logits(layer, hidden)))
+def generalized_sigsoftmax(layer: Any, hidden: Tensor, target: Tensor | None) -> Table:
+    x = plain_logits(layer, hidden)
+    return of_logits(x - (layer.k - 1) * F.softplus(layer.c - x, threshold=40))
+
+
+def soft_capped(layer: Any, hidden: Tensor, target: Tensor | None) -> Table:
+    x = plain_logits(layer, hidden)
+    return of_logits(layer.cap * torch.tanh((x + layer.shift) / layer.width))
 
 
 def piecewise_linear(layer: Any, hidden: Tensor, target: Tensor | None) -> Table:
@@ -182,10 +189,10 @@ def gated(layer: Any, hidden: Tensor, target: Tensor | None) -> Table:
 NAIVE = {
     "Softmax": softmax,
     "AdversarialSoftmax": adversarial,
-    "GeneralizedSigSoftmax": by_formula,
+    "GeneralizedSigSoftmax": generalized_sigsoftmax,
     "SigSoftmax": sigsoftmax,
     "PiecewiseLinearSoftmax": piecewise_linear,
-    "SoftCappedSoftmax": by_formula,
+    "SoftCappedSoftmax": soft_capped,
     "MixtureOfSoftmaxes": mixture_of_softmaxes,
     "MixtureOfContexts": mixture_of_contexts,
     "AdversarialMixtureOfSoftmaxes": adversarial_mixture,

@@ -1,11 +1,8 @@
-"""The papers' theorems as functions whose claims can be checked on numbers; one file a paper."""
+"""The papers' theorems as functions whose claims can be checked on numbers."""
 
 from course_lib.theory.bottleneck import (
-    Fragility,
     HiddenSize,
-    fragility,
     hidden_size,
-    noisy_low_rank,
     rank_bound,
 )
 from course_lib.theory.gao2019 import (
@@ -36,8 +33,8 @@ from course_lib.theory.wang2019 import (
 )
 from course_lib.theory.wang2020 import Gap, generalisation_gap
 
-__all__ = ["Fragility", "Gap", "HiddenSize", "Hull", "Merikoski", "Tying", "Witness"]
-__all__ += ["adversarial_probability", "fragility", "hidden_size", "noisy_low_rank"]
+__all__ = ["Gap", "HiddenSize", "Hull", "Merikoski", "Tying", "Witness"]
+__all__ += ["adversarial_probability", "hidden_size"]
 __all__ += ["augmented_gradient", "energy", "generalisation_gap", "layer_norm_condition"]
 __all__ += ["layer_norm_direction", "log_rest", "margin_witness", "matched_gradient", "merikoski"]
 __all__ += ["non_appearing_loss", "rank_bound", "rare_word_bound", "recognition_bound", "tying_map"]

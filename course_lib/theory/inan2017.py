@@ -32,7 +32,7 @@ def matched_gradient(logits: Numbers, soft_logits: Numbers, tau: float) -> Tenso
 
 
 class Tying(NamedTuple):
-    """A (d, d) with W ≈ E A, and ‖W − E A‖_F / ‖W‖_F: 0 where the column spaces are the same."""
+    """A (d, d) with W ≈ E A, and the relative residual of the least squares that it solves."""
 
     A: Tensor
     residual: float
@@ -44,7 +44,8 @@ def tying_map(E: Numbers, W: Numbers) -> Tying:
     Zero augmented loss at a high temperature means W h_t = E E_{y_t} for every t, and with d
     linearly independent targets that W and E have the same column space (inan2017, eq. 16, 17).
     Then W h = E (A h): the network can do A itself and share E. A is the least-squares solution,
-    the residual its certificate. CourseError unless both have the same N and W is not 0.
+    the residual ‖W − E A‖_F / ‖W‖_F its certificate, 0 where the spaces are the same. CourseError
+    unless both have the same N and W is not 0.
     """
     E, W = as_matrix(E), as_matrix(W)
     if len(E) != len(W) or not W.any():
@@ -60,12 +61,12 @@ def zero_loss_map(E: Numbers, H: Numbers, targets: Numbers) -> Tying:
     E (N, d), contexts H (M, d), targets (M,) ids. A = argmin Σ_t ‖A h_t − E_{y_t}‖²; the residual,
     relative to ‖E_y‖_F, is 0 where a linear map takes every context to its target's vector, so that
     zero loss can be reached at all (inan2017, section 4, whose assumption this is).
-    CourseError for a target that is no row of E, such as the −100 of a position left out.
+    CourseError unless each context has a target that is a row of E: leave out those of −100.
     """
     E, H = double(E).detach().cpu(), double(H).detach().cpu()
     targets = torch.as_tensor(targets).cpu()
-    if ((targets < 0) | (targets >= len(E))).any():
-        raise CourseError(f"targets are words from 0 to {len(E) - 1}: leave out other positions")
+    if len(targets) != len(H) or ((targets < 0) | (targets >= len(E))).any():
+        raise CourseError(f"each of {len(H)} contexts needs a word from 0 to {len(E) - 1}")
     wanted = E[targets]
     A = torch.linalg.lstsq(H, wanted, driver="gelsd").solution.T
     return Tying(A, float((H @ A.T - wanted).norm() / wanted.norm()))

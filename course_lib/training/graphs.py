@@ -31,9 +31,11 @@ def fits(encoder: nn.Module, device: torch.device, processes: int, micro_batches
 
 
 @contextmanager
-def replaying(encoder: nn.Module, *where: Any) -> Iterator[None]:
+def replaying(
+    encoder: nn.Module, device: torch.device, processes: int, micro_batches: int
+) -> Iterator[None]:
     """Have an encoder replay its training calls meanwhile, if it `fits` the other arguments."""
-    if fitting := fits(encoder, *where):
+    if fitting := fits(encoder, device, processes, micro_batches):
         encoder.forward = Replayed(encoder)
     try:
         yield

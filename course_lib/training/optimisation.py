@@ -9,7 +9,7 @@ from torch.optim import SGD, AdamW, Muon, Optimizer
 
 from course_lib.errors import CourseError, unknown
 from course_lib.protocols import Sharded
-from course_lib.ranges import Count, Dropout, InRange, NonNegative, Positive, Whole, check
+from course_lib.ranges import BelowOne, Count, InRange, NonNegative, Positive, Whole, check
 from course_lib.training.optimizers import CoupledAdam, Ember, Together
 from course_lib.training.schedules import Constant
 
@@ -23,7 +23,8 @@ OPTIONS = {
     "ember": ("beta2", "eps"),
     "muon": ("momentum", "nesterov", "ns_steps", "adjust_lr_fn"),
 }
-RANGES = {"momentum": Dropout, "nesterov": bool, "ns_steps": Count, "beta2": Dropout}  # of options
+# of the optimisers' options
+RANGES = {"momentum": BelowOne, "nesterov": bool, "ns_steps": Count, "beta2": BelowOne}
 AVERAGES = ("average_from", "average_after", "average_last")
 
 
@@ -42,9 +43,9 @@ class Optimisation(InRange):
     learning_rate: Positive = 1.0
     schedule: Any = field(default_factory=Constant)
     epochs: Whole = 40  # 0 takes the weights it starts from as they are
-    max_steps: Count | None = None  # ends it if `epochs` do not before; schedules run over them
+    max_steps: Count | None = None  # the run ends after so many, if not by epochs before
     keep: Literal["best", "last"] = "best"  # the epoch of the final weights; best: in validation
-    patience: Count | None = None  # or ends when the perplexity has `stalled` for so many checks
+    patience: Count | None = None  # the run ends once validation has `stalled` for so many checks
     batch: Count = 20  # columns, over all processes
     max_tokens: Count = 4096  # of a batch of sentence pairs, over all processes and parts
     accumulate: Count = 1  # parts of a batch whose gradients are added before the step
@@ -54,12 +55,12 @@ class Optimisation(InRange):
     sum_over_steps: bool = False  # loss summed over the unrolled steps (Zaremba et al. 2014)
     clip: Positive | None = None  # global norm of the gradient
     average_from: Count | None = None  # epoch from whose start weights are averaged (ET-ASGD)
-    average_after: Count | None = None  # or once it has `stalled` for so many (NT-ASGD)
-    average_last: Count | None = None  # or the weights at the end of so many last epochs
+    average_after: Count | None = None  # averaged once validation has `stalled` so long (NT-ASGD)
+    average_last: Count | None = None  # averaged: the weights at the end of so many last epochs
     weight_decay: NonNegative = 0.0
-    betas: tuple[Dropout, Dropout] = (0.9, 0.999)
+    betas: tuple[BelowOne, BelowOne] = (0.9, 0.999)
     eps: Positive = 1e-8
-    tied_until: Dropout | None = None  # share of the run that an untied model's matrices are one
+    tied_until: BelowOne | None = None  # share of the run that an untied model's matrices are one
     groups: dict[str, dict] = field(default_factory=dict)
     # Of products; tf32 is fp32 but on a GPU, bf16 is autocast.
     precision: Literal["fp32", "tf32", "bf16"] = "fp32"

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from course_lib.ranges import Count, Dropout, InRange, Positive, Share, Whole, check
+from course_lib.ranges import BelowOne, Count, InRange, Positive, Share, Whole, check
 
 
 class Schedule(Protocol):
@@ -84,13 +84,13 @@ class OneCycle(InRange):
     hold: share of the run over which the factor stays at 1.
     """
 
-    rise: Dropout = 0.3
+    rise: BelowOne = 0.3
     start: Positive = 25.0
-    hold: Dropout = 0.0
+    hold: BelowOne = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check("rise + hold of OneCycle", self.rise + self.hold, Dropout)
+        check("rise + hold of OneCycle", self.rise + self.hold, BelowOne)
 
     def __call__(self, progress: float, epoch: int, step: int) -> float:
         if progress < self.rise:

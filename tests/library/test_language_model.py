@@ -9,9 +9,15 @@ from torch.nn import functional as F
 
 from course_lib.dropout import locked_dropout
 from course_lib.errors import CourseError
+from course_lib.evaluation import cache
 from course_lib.evaluation.dynamic import dynamic_perplexity, losses
 from course_lib.evaluation.log_prob import log_prob_blocks
-from course_lib.evaluation.perplexity import evaluating, float32_products, perplexity
+from course_lib.evaluation.perplexity import (
+    evaluating,
+    float32_products,
+    perplexity,
+    token_losses,
+)
 from course_lib.models import (
     AWDLSTM,
     QRNN,
@@ -338,3 +344,11 @@ def test_every_option_of_an_encoder_is_in_its_range(kind):
 def test_a_stack_has_at_least_one_layer(kind):
     with pytest.raises(CourseError, match=f"{kind.__name__} needs at least one layer"):
         kind(4, [])
+
+
+def test_a_split_without_words_has_no_losses():
+    words = FullWords(9, 4)
+    model = LanguageModel(words, VariationalLSTM(4, 4), Softmax(words))
+    for read in (token_losses, cache.predictions):
+        with pytest.raises(CourseError, match="without words"):
+            read(model, torch.tensor([], dtype=torch.long), 0)

@@ -38,6 +38,7 @@ from course_lib.output_layers import (
     mixtures,
     naive,
 )
+from course_lib.output_layers.kernel import chunked_loss
 
 pytestmark = pytest.mark.usefixtures("branches")
 
@@ -488,7 +489,7 @@ class CappedAdaptive(SoftCappedSoftmax, AdaptiveSoftmax):
 
     @staticmethod
     def plain(layer, hidden, target):
-        return naive.clusters(layer, hidden, naive.by_formula(layer, hidden, target).logits[:, 0])
+        return naive.clusters(layer, hidden, naive.soft_capped(layer, hidden, target).logits[:, 0])
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -1076,3 +1077,63 @@ def test_contexts_and_words_of_two_types_are_refused_outside_of_autocast():
         layer(hidden, target)
     with torch.autocast("cpu", torch.bfloat16):
         layer(hidden, target)
+
+
+# --- combinations that would be computed wrongly are refused -------------------------------------
+
+
+def test_what_changes_the_forward_pass_stands_left_of_a_mixture():
+    """To the right, the segments of a large batch would leave it out."""
+
+    class Gated(MixtureOfSoftmaxes, GradientGating):
+        pass
+
+    class Right(GradientGating, MixtureOfSoftmaxes):
+        pass
+
+    with pytest.raises(ValueError, match="GradientGating must stand left of the mixture"):
+        Gated(FullWords(9, 4), components=2)
+    layer = Right(FullWords(9, 4), components=2)
+    layer(torch.randn(3, 2, 4), torch.randint(9, (3, 2)))
+    assert layer.steps == 1
+
+
+def test_a_sigsoftmax_may_be_a_mixture():
+    class Mixed(SigSoftmax, MixtureOfSoftmaxes):
+        pass
+
+    layer = Mixed(FullWords(9, 4), components=3)
+    assert (layer.c, layer.k, layer.components) == (0.0, 2.0, 3)
+    assert layer.log_prob(torch.randn(5, 4)).exp().sum(-1).tolist() == pytest.approx([1.0] * 5)
+
+
+def test_clusters_take_no_mixture():
+    class Mixed(AdaptiveSoftmax, MixtureOfSoftmaxes):
+        pass
+
+    class OneContext(AdaptiveSoftmax, MixtureOfContexts):
+        pass
+
+    hidden, target = torch.randn(3, 2, 4), torch.randint(9, (3, 2))
+    layer = Mixed(FullWords(9, 4), components=2, cutoffs=(4,))
+    with pytest.raises(ValueError, match="one context a position"):
+        layer(hidden, target)
+    with pytest.raises(ValueError, match="one context a position"):
+        layer.log_prob(hidden)
+    layer = OneContext(FullWords(9, 4), components=2, cutoffs=(4,))
+    log_prob = layer.log_prob(hidden)
+    assert log_prob.exp().sum(-1).flatten().tolist() == pytest.approx([1.0] * 6)
+    nll = layer(hidden, target, reduction="none")[0]
+    assert torch.allclose(nll, -log_prob.gather(-1, target[..., None])[..., 0], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"bias": 7}, {"log_weights": (4, 3)}, {"offset": (3, 2)}, {"log_weights": None}],
+)
+def test_the_kernel_refuses_shapes_that_do_not_fit(wrong):
+    x, matrix, target = torch.randn(4, 2, 3), torch.randn(5, 3), torch.randint(5, (4,))
+    given = {"log_weights": torch.full((4, 2), 0.5).log()}
+    given |= {k: v if v is None else torch.zeros(v) for k, v in wrong.items()}
+    with pytest.raises(ValueError, match="one number each|need their log_weights"):
+        chunked_loss(x, matrix, target, **given)

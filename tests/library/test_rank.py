@@ -250,7 +250,7 @@ def test_no_gap_no_hidden_size():
         hidden_size(softmax_table(0, 3, 40, 2))
     with pytest.raises(CourseError, match="4 different contexts or more"):
         hidden_size(softmax_table(0, 1, 40, 2).expand(9, 40))
-    with pytest.raises(CourseError, match="`hidden_size` at least 4"):
+    with pytest.raises(CourseError, match="`hidden_size` needs 4 contexts"):
         hidden_size(softmax_table(0, 1, 40, 2))
     with pytest.raises(CourseError, match="3 words"):
         hidden_size(softmax_table(0, 9, 2, 1))
