@@ -9,7 +9,8 @@ for each of the main methods. A row whose output layer costs more, such as a mix
 epochs and more minutes.
 
 The rows of `/sgd` are trained as inan2017 trains its small models, because the cone follows the
-optimiser: tied, untied, cosine and spectrum control have a second column there.
+optimiser: tied, untied, cosine and spectrum control have a second column there. In the rows of
+`/sgd-alone` nothing but the optimiser and its rate differs from the first column.
 """
 
 from course_lab.experiment import Experiment
@@ -173,6 +174,28 @@ for _name, _changes in {
     "spectrum-control": _spectral(_sgd, _EXPONENTIAL),
 }.items():
     add(_sgd, name=f"ptb/desk/{_name}/sgd", source=f"{_SOURCE}: {_name}, by SGD", **_changes)
+
+# The optimiser alone: SGD with the schedule, the epochs, the precision and everything else of the
+# first column. The decay is that of AdamW, whose weights shrink by rate × decay at each step.
+_RATE = 30.0  # of 3, 10, 30, 60 and 120 the best after two epochs of a ninth of the text
+_ADAM = _tied.optimisation
+_ALONE = {
+    "optimizer": "sgd",
+    "learning_rate": _RATE,
+    "weight_decay": _ADAM.learning_rate * _ADAM.weight_decay / _RATE,
+}
+_alone = add(
+    _tied,
+    name="ptb/desk/tied/sgd-alone",
+    source=f"{_SOURCE}: tied, by SGD, with nothing else changed",
+    optimisation=_ALONE,
+)
+add(
+    _alone,
+    name="ptb/desk/cosine/sgd-alone",
+    source=f"{_SOURCE}: cosine, by SGD, with nothing else changed",
+    **_COSINE,
+)
 
 # A part of the text with all of its words, for how the gap falls with the number of tokens: as many
 # updates whatever the part, and epochs enough for the smallest.
