@@ -16,6 +16,8 @@ published. It is rounded down to a tenth so that the verdict prints the very dif
 tested.
 """
 
+import shutil
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -455,9 +457,32 @@ def beside(name: str, here: float, of: Evidence | None = None) -> str:
     )
 
 
-def printed(table: "pd.DataFrame") -> str:
-    """Return a ledger as text."""
-    return shown(table).to_string()
+def printed(table: "pd.DataFrame", width: int | None = None) -> str:
+    """Return a ledger as text: for each claim its verdict, what it says, and the numbers below.
+
+    width: letters of a line, those of the terminal if None.
+    """
+    width = width or shutil.get_terminal_size((100, 24)).columns
+    blocks = []
+    for name, row in shown(table).iterrows():
+        told = {key: str(value) for key, value in row.items() if str(value)}
+        numbers = [f"{key} {told[key]}" for key in ("published", "ours") if key in told]
+        if "pairs" in told:
+            numbers.append(f"{told['pairs']} pair{'s' * (told['pairs'] != '1')} of runs")
+        numbers += [f"{key} {told[key]}" for key in ("p (Holm)", "elsewhere") if key in told]
+        numbers += [f"tier {tier}" for key, tier in told.items() if key == "tier"]
+        rest = ["; ".join(numbers)]
+        rest += [told.get(key, "") for key in ("runs", "why untested", "note")]
+        head = f"{told['verdict'].upper()}  {told['says']}  ({name}, {told['place']})"
+        lines = [head, *("    " + line for line in rest if line)]
+        blocks.append("\n".join(_wrapped(line, width) for line in lines))
+    return "\n\n".join(blocks)
+
+
+def _wrapped(line: str, width: int) -> str:
+    """Return a line cut to a width; what goes on below stands as far right as `    ` of it."""
+    options = {"break_long_words": False, "break_on_hyphens": False}
+    return textwrap.fill(line, max(width, 40), subsequent_indent="    ", **options)
 
 
 def commands(test: Test, of: Evidence, seeds: int = 5) -> list[str]:

@@ -616,3 +616,13 @@ def test_the_hours_of_a_plan_are_those_of_its_kept_runs(kept):
     assert desk.runs == len(plans.read_plan("desk").runs)
     others = spent.drop(["desk", "record-holders"])  # both have these runs
     assert (others.hours == 0).all() and others.estimated.notna().all()
+
+
+def test_the_ledger_fits_a_terminal():
+    table = claims.ledger(evidence.read())
+    text = claims.printed(table, width=60)
+    assert max(map(len, text.splitlines())) <= 60
+    flat = " ".join(text.split())
+    for name, row in table.iterrows():
+        assert f"({name}, {row.place})" in flat and " ".join(row.says.split()) in flat
+    assert text.count("\n\n") == len(table) - 1
