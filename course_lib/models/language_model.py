@@ -44,7 +44,7 @@ class OutputModel(nn.Module):
         """Put the parts together; ValueError where encoder and output layer do not fit.
 
         words: the word matrix that reads.
-        encoder: from word vectors to contexts.
+        encoder: from word vectors to contexts, whose length is its `output_size`.
         output_layer: from contexts to probabilities, with the word matrix that predicts.
         objective: what is minimised; None: the cross-entropy.
         regularizers: called with the output layer's words and the step's `Activations`.
@@ -59,10 +59,11 @@ class OutputModel(nn.Module):
         self.regularizers = tuple(regularizers)
         self.input_embedding = input_embedding or InputEmbedding()
         self.output_dropout = output_dropout
-        if encoder.output_size != output_layer.hidden_size:
+        size = getattr(encoder, "output_size", None)
+        if size != output_layer.hidden_size:
             raise ValueError(
-                f"the encoder makes contexts of {encoder.output_size} numbers, the output layer "
-                f"reads {output_layer.hidden_size}"
+                f"the encoder's output_size, the length of a context, is {size}; the output layer "
+                f"reads contexts of {output_layer.hidden_size} numbers"
             )
         for regularizer in self.regularizers:
             if isinstance(regularizer, Learning):

@@ -81,7 +81,7 @@ def test_the_augmented_loss_takes_its_soft_target_from_the_input_embedding():
 
 
 def test_sizes_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="contexts of 7 numbers, the output layer reads 6"):
+    with pytest.raises(ValueError, match="is 7; the output layer reads contexts of 6"):
         LanguageModel(FullWords(5, 6), VariationalLSTM(6, 7), Softmax(FullWords(5, 6)))
 
 
@@ -352,3 +352,14 @@ def test_a_split_without_words_has_no_losses():
     for read in (token_losses, cache.predictions):
         with pytest.raises(CourseError, match="without words"):
             read(model, torch.tensor([], dtype=torch.long), 0)
+
+
+def test_an_encoder_without_a_length_of_contexts_is_told_what_it_lacks():
+    words = FullWords(9, 4)
+    lstm = torch.nn.LSTM(4, 4)
+    with pytest.raises(ValueError, match="output_size, the length of a context, is None"):
+        LanguageModel(words, lstm, Softmax(words))
+    lstm.output_size = 4
+    model = LanguageModel(words, lstm, Softmax(words))
+    tokens = torch.randint(9, (5, 2))
+    assert model(tokens, None, tokens).loss.isfinite()

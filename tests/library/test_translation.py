@@ -206,7 +206,7 @@ def test_bf16_autocast_is_finite(layer):
 
 def test_sizes_that_do_not_fit_are_refused():
     encoder = Transformer(8, layers=1, heads=2, feedforward=16)
-    with pytest.raises(ValueError, match="contexts of 8 numbers, the output layer reads 6"):
+    with pytest.raises(ValueError, match="is 8; the output layer reads contexts of 6"):
         TranslationModel(FullWords(5, 8), encoder, Softmax(FullWords(5, 6)))
 
 
