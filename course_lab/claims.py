@@ -481,8 +481,9 @@ def printed(table: "pd.DataFrame", width: int | None = None) -> str:
 
 def _wrapped(line: str, width: int) -> str:
     """Return a line cut to a width; what goes on below stands as far right as `    ` of it."""
-    options = {"break_long_words": False, "break_on_hyphens": False}
-    return textwrap.fill(line, max(width, 40), subsequent_indent="    ", **options)
+    wrapper = textwrap.TextWrapper(max(width, 40), subsequent_indent="    ")
+    wrapper.break_long_words = wrapper.break_on_hyphens = False
+    return wrapper.fill(line)
 
 
 def commands(test: Test, of: Evidence, seeds: int = 5) -> list[str]:

@@ -129,7 +129,7 @@ def at_trained(table: "pd.DataFrame", family: str) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    members = table[(table.family == family) & table.sigma.map(np.ndim).eq(1)]
+    members = table[(table.family == family) & table.sigma.map(np.size).gt(1)]
     rows = []
     runs: Any = members.itertuples()
     for row in runs:

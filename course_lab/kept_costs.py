@@ -145,16 +145,20 @@ def published_seconds(corpus: str = "ptb") -> dict[tuple[str, int], float]:
 def by_model(table: "pd.DataFrame") -> "pd.DataFrame":
     """Return what an epoch of each model costs, with its plain softmax.
 
-    table: of `runs`. A row is a text, a model, a machine with its threads, a precision. Columns: n
+    table: of `runs`. A row is a text, a recipe, a machine with its threads, a precision. Columns: n
     runs; seconds, the median over them of the seconds an epoch; megabytes, the median peak of the
-    process. A model is a family of recipes; of its methods, the softmax with one word matrix is
-    taken, else the softmax with two.
+    process. Of a family of recipes those are taken whose softmax has one word matrix, else those
+    with two. Runs with other settings count, since these change no product; the plain training that
+    a benchmark compares with does not.
     """
+    import pandas as pd
+
     plain = table[table.method.isin(["tied", "untied"]) & ~table.continued]
+    plain = plain[~plain.variant.str.contains("plainly")]
     both = plain.groupby("family").method.transform(lambda names: "tied" in set(names))
     plain = plain[(plain.method == "tied") | ~both]
-    groups = plain.groupby(["text", "family", "machine", "precision"])
-    figures: Any = groups[["seconds", "megabytes"]].median()
+    groups = plain.groupby(["text", "recipe", "machine", "precision"])
+    figures = pd.DataFrame(groups[["seconds", "megabytes"]].median())
     return figures.assign(n=groups.size())
 
 

@@ -127,7 +127,7 @@ def win_matrices(
 
     table: of `scores`. The methods are those of the family that have runs of both seeds, in the
     order of their wins at the first. Lists of fewer than `ENOUGH` pairs do not count; the tables'
-    `attrs["lists"]` says how many do. None where no two methods have both seeds.
+    `attrs["lists"]` says how many do. No tables where no two methods have both seeds.
     """
     long = table[(table.family == family) & (table.pairs >= ENOUGH) & table.seed.isin(seeds)]
     rho = long.pivot_table(index="list", columns=["seed", "method"], values="rho")

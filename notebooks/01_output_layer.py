@@ -236,7 +236,7 @@ print(f"mean cosine after:  {geometry.mean_cosine(moved):.2f}")
 #
 # A model needs vectors to read words and vectors to predict them. If contexts have as many numbers as word
 # vectors, one matrix can do both jobs. This is **tying** (Inan et al. 2017; Press and Wolf 2017); the ten lines
-# above do it by using `W` twice. Tying saves $N d$ numbers.  A *recipe* describes a model, its corpus and its
+# above do it by using `W` twice. Tying saves $N d$ numbers. A *recipe* describes a model, its corpus and its
 # training; `build` makes the model:
 
 
@@ -312,7 +312,8 @@ display(
 # $$\frac{\partial L}{\partial w_i} = (p_i - y_i)\, h, \qquad y_i = \begin{cases}1 & i = y\\ 0 & \text{otherwise.}\end{cases}$$
 #
 # Times the learning rate, a step of gradient descent moves row $i$ by $y_i h - p_i h$. The first part, the
-# **pull**, is 0 but for the target's row. The second, the **push**, moves *every* row against $h$. A batch has $n$ positions, with contexts as the rows of $H$, predictions as those of $P$ and one-hot targets as those of
+# **pull**, is 0 but for the target's row. The second, the **push**, moves *every* row against $h$. A batch has
+# $n$ positions, with contexts as the rows of $H$, predictions as those of $P$ and one-hot targets as those of
 # $Y$. The batch's mean loss has the gradient
 #
 # $$\frac{\partial L}{\partial W} = \frac1n\,(P - Y)^\top H .$$

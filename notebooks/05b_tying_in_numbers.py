@@ -699,15 +699,16 @@ pd.DataFrame(by_optimiser).T
 # %% [markdown]
 # By AdamW the model has the cone, and a smaller start does not take the cone away. The optimiser is the likeliest
 # cause, but the last row differs in more: the augmented loss, the learning rate and its schedule, the number of
-# epochs, the length of a segment, weight decay and precision. AdamW and coupled Adam differ in nothing else, and
-# `desk/tied` and `desk/tied/sgd-alone` differ in the optimiser and its rate alone.
+# epochs, the length of a segment, weight decay and precision. AdamW and coupled Adam differ in nothing else.
+# `desk/tied` and `desk/tied/sgd-alone` differ in the optimiser, its rate, and the decay: the decay is such that the
+# weights shrink as fast by both.
 
 # %%
 pair = [by_optimiser.get(f"desk/tied{end}, start 0.1")
         for end in ("", "/sgd-alone")]  # fmt: skip
 if all(pair):
     adam, sgd = (row["cosine, rare"] for row in pair)
-    said = "With nothing else changed, two rare words have cosine "
+    said = "With nothing more changed, two rare words have cosine "
     said += f"{sgd} by SGD and {adam} by AdamW."
 else:
     said = "*No run is kept in which the optimiser alone is SGD.*"

@@ -275,7 +275,8 @@ family = "ptb/desk" if is_desk else "ptb/transformer-128"
 pair = similarities.win_matrices(scores, family)
 changed, compared = similarities.changed_winners(*pair) if pair else (0, 0)
 if pair:
-    title = f"Another seed, another winner: {changed} of {compared} pairs"
+    title = f"At another seed {changed} of {compared} pairs have another "
+    title += "winner, or none"
     lists_won = pair[0].attrs["lists"]
     both = {"seed 1": pair[0], "seed 2": pair[1]}
     plots.show(
@@ -412,8 +413,8 @@ display(
         f"{similarities.ENOUGH} pairs or more. Of {len(means)} models "
         f"{int((means.centred < means.rho / 2).sum())} owe over half of "
         "their score to the mean row.\n\nThe number of lists won differs "
-        f"from one half of the lists by {told_off}. At another seed "
-        f"{changed} of {compared} pairs have another winner, or none. For "
+        f"from one half of the lists by {told_off}. Of {compared} pairs "
+        f"of methods {changed} lose their winner at another seed. For "
         f"{alike} of {len(table)} output layers the runs exclude a "
         f"difference of {similarities.MARGIN:g} hundredths of ρ from the "
         f"softmax (family `{family}`). A surely higher mean ρ than the "

@@ -206,8 +206,8 @@ print("the bound is never below the norm of W:", above)
 # %% [markdown]
 # ## The bound at trained matrices
 #
-# The family of the plan `desk` has models of one size on the whole Penn Treebank, which differ in the output
-# layer, the penalty or the optimiser. Where does the bound rank them? The theorem wants $\sigma_k \le
+# The family of the plan `desk` has models of one encoder on the whole Penn Treebank, which differ in tying, the
+# output layer, the loss, a penalty or the optimiser. Where does the bound rank them? The theorem wants $\sigma_k \le
 # k^{-\gamma}$. The column *falls* has the largest $\gamma$ for which the singular values of a trained matrix
 # stay below $\sigma_1 k^{-\gamma}$. Where this $\gamma$ is not above $\frac12$, the theorem still holds for
 # $W/c$, with the least $c$ for which $\sigma_k \le c\,k^{-\gamma}$, and the bound is then $c$ times as large.

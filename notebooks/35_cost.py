@@ -140,7 +140,7 @@ for machine in bench.machine.unique():
 # shows more seconds.
 
 # %%
-kept_costs.by_model(runs).round(0).astype(int)
+kept_costs.by_model(runs).round().astype("Int64")
 
 # %% [markdown]
 # ## Each output layer alone

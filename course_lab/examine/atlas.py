@@ -57,11 +57,12 @@ def rank(
     name: of the finding. severity: of the matrix at hand, as it is without counts. predicts:
     whether it predicts; only matrices of the same use are compared with it, and all of them where
     nobody knows. sha256: of its file, so that it is not compared with itself. own: rows of the
-    user's own table, which count beside the public ones.
+    user's own table, which count beside the public ones, each file once.
     """
+    once = {row["sha256"] or id(row): row for row in (*own, *atlas())}
     rows = [
         row
-        for row in (*atlas(), *own)
+        for row in once.values()
         if row["sha256"] != sha256
         and name in row["severities"]
         and (predicts is None or row["predicts"] is predicts)
@@ -93,11 +94,9 @@ def read_rows(path: Path) -> tuple[dict, ...]:
         for row in rows:
             severities = [float(value) for value in row["severities"].values()]
             if not all(0 <= value <= 1 for value in severities):
-                raise ValueError(f"{row['name']} has a severity that is not between 0 and 1")
+                raise ValueError("a severity is not between 0 and 1")
             if row["predicts"] not in (True, False, None) or "sha256" not in row:
-                raise ValueError(
-                    f"{row['name']} does not say whether it predicts, or of which file"
-                )
+                raise ValueError("a row does not say its file, or whether its matrix predicts")
     except OSError as error:
         raise CourseError(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -10,7 +10,7 @@ epochs and more minutes.
 
 The rows of `/sgd` are trained as inan2017 trains its small models, because the cone follows the
 optimiser: tied, untied, cosine and spectrum control have a second column there. In the rows of
-`/sgd-alone` nothing but the optimiser and its rate differs from the first column.
+`/sgd-alone` nothing but the optimiser differs from the first column, with its rate and its decay.
 """
 
 from course_lab.experiment import Experiment

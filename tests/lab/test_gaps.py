@@ -89,7 +89,9 @@ def trained(**matrices):
 
 def test_the_bound_of_a_trained_matrix_is_that_of_the_theorem():
     k = np.arange(1, 101)
-    table = trained(steep=1.0 / k, ten=10.0 / k, flat=np.ones(100), other=None)
+    bent = np.where(k < 10, 1.0, 1 / k)
+    table = trained(steep=1.0 / k, ten=10.0 / k, flat=np.ones(100), other=None, one=[1.0])
+    assert trained(bent=bent).falls["bent"] == 0  # the slowest fall counts
     assert list(table.index) == ["steep", "ten", "flat"] and (table.n == 1).all()
     assert table.falls["steep"] == pytest.approx(1) and table.falls["flat"] == 0
     assert table.bound["ten"] == pytest.approx(10 * table.bound["steep"])

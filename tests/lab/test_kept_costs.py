@@ -53,11 +53,14 @@ def test_a_mixture_of_fewer_components_has_no_published_ratio():
 
 
 def test_an_epoch_of_a_model_is_that_of_its_plain_softmax():
-    one = table().assign(megabytes=100.0, continued=False)
-    other = one.assign(family="g", method=one.method.replace("tied", "untied"), megabytes=200.0)
-    both = pd.concat([one, one.assign(method="untied", seconds=99.0), other])
+    one = table().assign(megabytes=100.0, continued=False, variant="", recipe="f/tied")
+    other = one.assign(
+        family="g", recipe="g/untied", method=one.method.replace("tied", "untied"), megabytes=200.0
+    )
+    plainly = one.assign(variant="3-epochs-plainly", seconds=77.0)
+    both = pd.concat([one, one.assign(method="untied", seconds=99.0), other, plainly])
     found = kept_costs.by_model(both).droplevel(["text", "machine", "precision"])
-    assert list(found.index) == ["f", "g"] and list(found.n) == [3, 3]
+    assert list(found.index) == ["f/tied", "g/untied"] and list(found.n) == [3, 3]
     assert list(found.seconds) == [10, 10] and list(found.megabytes) == [100, 200]
     assert kept_costs.by_model(both.assign(continued=True)).empty
 

@@ -1068,6 +1068,7 @@ def test_a_matrix_is_compared_with_those_of_its_use(monkeypatch):
     assert atlas.rank("low_rank", 0.75, predicts=False) == (3, 5, "matrices that only read")
     own = ({"sha256": "x", "severities": {"low_rank": 0.9}, "predicts": True},)
     assert atlas.rank("low_rank", 0.75, predicts=True, own=own)[:2] == (5, 6)
+    assert atlas.rank("low_rank", 0.75, predicts=True, own=own + own + tuple(rows))[:2] == (5, 6)
 
 
 def test_a_table_of_one_s_own_matrices_joins_the_atlas(tmp_path):
@@ -1083,6 +1084,9 @@ def test_a_table_of_one_s_own_matrices_joins_the_atlas(tmp_path):
     alone = places(examine.examine(files[0]))["common_direction"]
     beside = places(examine.examine(files[0], atlas=table))["common_direction"]
     assert beside.matrices == alone.matrices + 1  # the second; the first is not held to itself
+    predicting = replace(examine.examine(files[0]).source, predicts=True)
+    told = places(replace(examine.examine(files[0]), source=predicting))["common_direction"]
+    assert told.among == "matrices that predict" and told.matrices < alone.matrices
     out = ["--out", str(tmp_path / "report"), "--atlas", str(table)]
     result = CliRunner().invoke(application(), ["examine", files[0], *out])
     assert str(beside) in result.output
@@ -1092,8 +1096,9 @@ def test_a_table_of_one_s_own_matrices_joins_the_atlas(tmp_path):
     "content",
     [
         "", "[]", "{}", "[" * 9999, '{"matrices": [1]}', '{"matrices": [{"severities": {}}]}',
-        '{"matrices": [{"name": "a", "severities": {"low_rank": 7}, "predicts": null}]}',
-        '{"matrices": [{"name": "a", "severities": {"low_rank": 0.5}, "predicts": "yes"}]}',
+        '{"matrices": [{"sha256": null, "severities": {"low_rank": 7}, "predicts": null}]}',
+        '{"matrices": [{"sha256": null, "severities": {"low_rank": 0.5}, "predicts": "yes"}]}',
+        '{"matrices": [{"severities": {"low_rank": 0.5}, "predicts": null}]}',
     ],
 )  # fmt: skip
 def test_what_is_no_table_is_refused(tmp_path, content):

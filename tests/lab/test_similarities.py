@@ -59,6 +59,11 @@ def test_win_matrices_are_of_two_seeds(scores):
     n = len(one) * (len(one) - 1) // 2
     decided = sum(one.iloc[i, j] != one.iloc[j, i] for i in range(len(one)) for j in range(i))
     assert similarities.changed_winners(one, one.T) == (decided, n)
+    tie = one.copy()
+    tie.iloc[0, 1] = tie.iloc[1, 0] = 5
+    won = one.copy()
+    won.iloc[0, 1], won.iloc[1, 0] = 6, 4
+    assert similarities.changed_winners(tie, won) == (1, n)  # a tie has no winner
     assert similarities.win_matrices(scores, "another") == []
     assert similarities.win_matrices(scores, "f", seeds=(1, 99)) == []
 
