@@ -194,7 +194,7 @@ add(
     _alone,
     name="ptb/desk/cosine/sgd-alone",
     source=f"{_SOURCE}: cosine, by SGD, with nothing else changed",
-    **_COSINE,
+    regularizers=(COSINE,),
 )
 
 # A part of the text with all of its words, for how the gap falls with the number of tokens: as many
