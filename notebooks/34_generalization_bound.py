@@ -218,7 +218,9 @@ trained = gaps.at_trained(runs, "ptb/desk")
 trained.round(2)
 
 # %%
-if len(trained) > 3:
+told = trained[["bound", "norm", "gap", "test"]]
+enough = len(trained) > 3 and (told.nunique() > 1).all()
+if enough:
     r = {name: spearman(trained.bound, trained[name])
          for name in ("norm", "gap", "test")}  # fmt: skip
     title = f"Bound and gap: rank correlation {r['gap'].r:.2f}"
@@ -231,7 +233,7 @@ if len(trained) > 3:
     )  # fmt: skip
 
 # %%
-if len(trained) > 3:
+if enough:
     said = {name: f"{one.r:+.2f} [{one.low:+.2f}, {one.high:+.2f}]"
             for name, one in r.items()}  # fmt: skip
     display(Markdown(
