@@ -73,12 +73,13 @@ class GeneralizedSigSoftmax(OutputLayer):
 class SigSoftmax(GeneralizedSigSoftmax):
     """SS: probabilities proportional to exp(l) σ(l), GSS with c = 0 and k = 2.
 
+    It has no options to hand on; combine GSS(0, 2) with a mixture.
     Naive: `(logits + F.logsigmoid(logits)).log_softmax(-1)`.
     Source: Kanai et al. 2018; parthiban2021, equations 1 and 4.
     """
 
-    def __init__(self, words: Words, *arguments, **options):
-        super().__init__(words, *arguments, c=0.0, k=2.0, **options)
+    def __init__(self, words: Words, hidden_size: int | None = None, bias: bool = True):
+        super().__init__(words, hidden_size, bias, c=0.0, k=2.0)
 
 
 class _Cap(_Elementwise):

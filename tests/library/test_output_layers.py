@@ -1098,15 +1098,6 @@ def test_what_changes_the_forward_pass_stands_left_of_a_mixture():
     assert layer.steps == 1
 
 
-def test_a_sigsoftmax_may_be_a_mixture():
-    class Mixed(SigSoftmax, MixtureOfSoftmaxes):
-        pass
-
-    layer = Mixed(FullWords(9, 4), components=3)
-    assert (layer.c, layer.k, layer.components) == (0.0, 2.0, 3)
-    assert layer.log_prob(torch.randn(5, 4)).exp().sum(-1).tolist() == pytest.approx([1.0] * 5)
-
-
 def test_clusters_take_no_mixture():
     class Mixed(AdaptiveSoftmax, MixtureOfSoftmaxes):
         pass
