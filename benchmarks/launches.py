@@ -1,8 +1,8 @@
 """How many operators a training step starts, which is what holds up a GPU when they are small.
 
 On a GPU the launches of kernels and of CUDA graphs are counted. On a CPU it is the operators that
-PyTorch runs, views left out: about as many as a GPU would launch without a graph, and fewer where
-one operator of the CPU, such as oneDNN's LSTM, does the work of many.
+PyTorch runs, but for views and new memory: about as many as a GPU would launch without a graph, and
+fewer where one operator of the CPU, such as oneDNN's LSTM, does the work of many.
 """
 
 from collections.abc import Callable
@@ -14,14 +14,18 @@ STARTS = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunch
           "cudaGraphLaunch")  # fmt: skip
 
 
+# operators that take memory and leave it as it is
+MEMORY = ("empty", "new_empty", "empty_like", "empty_strided", "new_empty_strided", "resize_")
+
+
 class Operators(TorchDispatchMode):
-    """Counts the operators that PyTorch runs while it is entered, and the views not."""
+    """Counts the operators that PyTorch runs while it is entered, but for views and new memory."""
 
     count = 0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         """Run an operator, and count it."""
-        self.count += not func.is_view
+        self.count += not (func.is_view or func.overloadpacket.__name__ in MEMORY)
         return func(*args, **kwargs or {})
 
 

@@ -463,18 +463,18 @@ def printed(table: "pd.DataFrame", width: int | None = None) -> str:
     width: letters of a line, those of the terminal if None.
     """
     width = width or shutil.get_terminal_size((100, 24)).columns
+    parts = {
+        "published": "published {}", "ours": "ours {}", "pairs": "pairs of runs {}",
+        "p (Holm)": "p (Holm) {}", "elsewhere": "elsewhere {}", "tier": "tier {}",
+    }  # fmt: skip
     blocks = []
     for name, row in shown(table).iterrows():
         told = {key: str(value) for key, value in row.items() if str(value)}
-        numbers = [f"{key} {told[key]}" for key in ("published", "ours") if key in told]
-        if "pairs" in told:
-            numbers.append(f"{told['pairs']} pair{'s' * (told['pairs'] != '1')} of runs")
-        numbers += [f"{key} {told[key]}" for key in ("p (Holm)", "elsewhere") if key in told]
-        numbers += [f"tier {tier}" for key, tier in told.items() if key == "tier"]
-        rest = ["; ".join(numbers)]
-        rest += [told.get(key, "") for key in ("runs", "why untested", "note")]
-        head = f"{told['verdict'].upper()}  {told['says']}  ({name}, {told['place']})"
-        lines = [head, *("    " + line for line in rest if line)]
+        kind, colon, rest = told["verdict"].partition(":")
+        head = f"{kind.upper()}{colon}{rest}  {told['says']}  ({name}, {told['place']})"
+        numbers = [form.format(told[key]) for key, form in parts.items() if key in told]
+        below = [told[key] for key in ("runs", "why untested", "note") if key in told]
+        lines = [head, *("    " + line for line in ("; ".join(numbers), *below) if line)]
         blocks.append("\n".join(_wrapped(line, width) for line in lines))
     return "\n\n".join(blocks)
 

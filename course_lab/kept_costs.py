@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MODELS = "benchmarks/models"  # the kept tables of `python -m benchmarks models --keep`
 LAYERS = "benchmarks/layers"  # the kept tables of `python -m benchmarks output-layers --keep`
+PLAINLY = "plainly"  # so end the variants of runs by the plain loop
 COLUMNS = ["recipe", "variant", "family", "method", "rest", "seed", "text", "machine", "tokens"]
 COLUMNS += ["size", "shape", "precision", "seconds", "megabytes", "core minutes", "perplexity"]
 COLUMNS += ["valid", "continued", "components"]
@@ -23,7 +24,8 @@ COLUMNS += ["valid", "continued", "components"]
 def runs(of: Evidence) -> "pd.DataFrame":
     """Return a row for each language model that read the whole of a real text on a CPU.
 
-    Runs on a GPU are left out: several may have shared the card, and its minutes are no core's.
+    Runs on a GPU are left out: several may have shared the card, and its minutes are no core's. So
+    are those of the plain loop that `benchmarks training` compares the course with.
 
     Columns: what was run, `COLUMNS`; machine, its device and threads; tokens read in training;
     seconds an epoch, the median; megabytes, the peak; core minutes of the whole run, minutes times
@@ -36,6 +38,8 @@ def runs(of: Evidence) -> "pd.DataFrame":
     for run in of.runs:
         origin = run.content["provenance"]
         if provenance.on_gpu(origin) or run.tier == "small" or run.figure("test_bleu") is not None:
+            continue
+        if run.setting.variant.endswith(PLAINLY):
             continue
         family, method, rest = evidence.parts_of(run.setting.recipe)
         threads = origin.get("threads", 1)
@@ -148,13 +152,11 @@ def by_model(table: "pd.DataFrame") -> "pd.DataFrame":
     table: of `runs`. A row is a text, a recipe, a machine with its threads, a precision. Columns: n
     runs; seconds, the median over them of the seconds an epoch; megabytes, the median peak of the
     process. Of a family of recipes those are taken whose softmax has one word matrix, else those
-    with two. Runs with other settings count, since these change no product; the plain training that
-    a benchmark compares with does not.
+    with two. Runs with other settings count, since these change no product.
     """
     import pandas as pd
 
     plain = table[table.method.isin(["tied", "untied"]) & ~table.continued]
-    plain = plain[~plain.variant.str.contains("plainly")]
     both = plain.groupby("family").method.transform(lambda names: "tied" in set(names))
     plain = plain[(plain.method == "tied") | ~both]
     groups = plain.groupby(["text", "recipe", "machine", "precision"])

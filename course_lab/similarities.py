@@ -126,20 +126,23 @@ def win_matrices(
     """Return for two seeds on how many lists a row's method has a greater ρ than a column's.
 
     table: of `scores`. The methods are those of the family that have runs of both seeds, in the
-    order of their wins at the first. Lists of fewer than `ENOUGH` pairs do not count; the tables'
-    `attrs["lists"]` says how many do. No tables where no two methods have both seeds.
+    order of their wins at the first. Lists of fewer than `ENOUGH` pairs do not count. No tables
+    where no two methods have both seeds.
     """
     long = table[(table.family == family) & (table.pairs >= ENOUGH) & table.seed.isin(seeds)]
     rho = long.pivot_table(index="list", columns=["seed", "method"], values="rho")
     both = set.intersection(*({m for s, m in rho if s == seed} for seed in seeds))
     if len(both) < 2:
         return []
-    matrices = [wins({m: rho[seed, m] for m in sorted(both)}) for seed in seeds]
-    order = matrices[0].sum(axis=1).sort_values(ascending=False, kind="stable").index
-    matrices = [matrix.loc[order, order] for matrix in matrices]
-    for matrix in matrices:
-        matrix.attrs["lists"] = len(rho)
-    return matrices
+    one, other = (wins({method: rho[seed, method] for method in both}) for seed in seeds)
+    first = _most_wins_first(one)
+    return [first, other.loc[first.index, first.index]]
+
+
+def _most_wins_first(matrix: "pd.DataFrame") -> "pd.DataFrame":
+    """Return a win matrix in the order of all wins, and of names where these are equal."""
+    order = matrix.sort_index().sum(axis=1).sort_values(ascending=False, kind="stable").index
+    return matrix.loc[order, order]
 
 
 def changed_winners(one: "pd.DataFrame", other: "pd.DataFrame") -> tuple[int, int]:
@@ -157,9 +160,7 @@ def published_wins(corpus: str) -> "pd.DataFrame":
     """Return parthiban2021's counts of wins on a corpus, made of its Table S3."""
     group = published_scores().query("corpus == @corpus")
     rho = group.pivot_table(index="list", columns="method", values="rho")
-    matrix = wins({method: rho[method] for method in rho})
-    order = matrix.sum(axis=1).sort_values(ascending=False, kind="stable").index
-    return matrix.loc[order, order]
+    return _most_wins_first(wins({method: rho[method] for method in rho}))
 
 
 def published_scores() -> "pd.DataFrame":

@@ -119,10 +119,9 @@ class Orthogonality(_FactorRegularizer):
     All terms of U together cost two products of N d²: one forms G = UᵀU − I, one its gradient.
     The spectral norm is ‖G v‖, from below, with v from a few power iterations on the d × d matrix
     G that begin where those of the last training step ended (`warm_U`, `warm_V`). The gradient
-    takes v as constant, which is exact once v has converged: d‖G‖²₂/dG = 2 μ v vᵀ,
-    μ the eigenvalue of v. Where U is
-    nearly orthonormal, G is the small difference of numbers near 1: bfloat16, which rounds them by
-    ±0.004, would leave nothing of it.
+    takes v as constant, which is exact once v has converged: d‖G‖²₂/dG = 2 μ v vᵀ, μ the
+    eigenvalue of v. Where U is nearly orthonormal, G is the small difference of numbers near 1:
+    bfloat16, which rounds them by ±0.004, would leave nothing of it.
     Naive: `G = U.T @ U - I; λ₁ * G.square().sum() + λ₃ * torch.linalg.matrix_norm(G, 2)**2 + …`.
     Source: wang2020, section 4.1.
     """

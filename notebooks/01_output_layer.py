@@ -236,8 +236,8 @@ print(f"mean cosine after:  {geometry.mean_cosine(moved):.2f}")
 #
 # A model needs vectors to read words and vectors to predict them. If contexts have as many numbers as word
 # vectors, one matrix can do both jobs. This is **tying** (Inan et al. 2017; Press and Wolf 2017); the ten lines
-# above do it by using `W` twice. Tying saves $N d$ numbers. A *recipe* describes a model, its corpus and its
-# training; `build` makes the model:
+# above use `W` twice. Tying saves $N d$ numbers. A *recipe* describes a model, its corpus and its training;
+# `build` makes the model, here once each way:
 
 
 # %%

@@ -101,8 +101,7 @@ rare, frequent = geometry.by_frequency(counts, rare=1e-4, frequent=500)
 # %% [markdown]
 # ## The collapse in fifteen lines
 #
-# Here is the effect in plain PyTorch: one Transformer layer between the two
-# uses of $W$, trained by Adam.
+# Here is the effect in plain PyTorch: one Transformer layer between the two uses of $W$, trained by Adam.
 
 # %%
 N, d = len(corpus), 64

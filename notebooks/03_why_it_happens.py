@@ -281,7 +281,7 @@ def top(model):
 #
 # Every context lies in one plane $\{h : (1/g)^\top h = c\}$. Unless $c = 0$, that plane misses the origin. Then
 # $v = -\operatorname{sign}(c)/g$ has $v^\top h = -|c|$, so $v$ is uniformly negative *for every text there could
-# be*. Before training $b = 0$, and the plane passes through the origin.
+# be*. Before training $b = 0$, and the plane passes through the origin; training moves it off.
 
 # %%
 rows = {}
@@ -299,7 +299,7 @@ pd.DataFrame(rows).T.round(3)
 
 # %% [markdown]
 # There are far more contexts than dimensions. Yet after training the solver finds a direction that is
-# negative for *all* contexts, so the answer to the third question is no. Which of the many uniformly
+# negative for *all* contexts, so the third answer is no. Which of the many uniformly
 # negative directions do the rare words take?
 
 # %%

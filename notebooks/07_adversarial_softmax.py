@@ -206,7 +206,7 @@ plots.show(
 # %% [markdown]
 # ## The code
 #
-# In PyTorch: `detach` holds $\varepsilon = \alpha\|w_y\|$ constant.
+# In PyTorch, `detach` holds $\varepsilon = \alpha\|w_y\|$ constant:
 
 # %%
 def adversarial_loss(h, W, y, alpha, gradient="hidden"):

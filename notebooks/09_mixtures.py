@@ -216,7 +216,7 @@ print("MoS, σ/σ₁:", ", ".join(f"{s:.0e}" for s in values / values[0]))
 
 # %% [markdown]
 # This answers the first prediction. The rank rises from 2 to as many directions as double precision can tell
-# apart. But each singular value is about ten times smaller than the one before. A high rank is cheap,
+# apart. But each singular value is at least about ten times smaller than the one before. A high rank is cheap,
 # and does not say how *much* of log P lies beyond the first $d + 1$ directions.
 
 # %% [markdown]

@@ -272,15 +272,15 @@ display(Markdown(
 desk = scores[scores.family == "ptb/desk"]
 is_desk = desk.method.nunique() > 1 and desk.seed.nunique() > 1
 family = "ptb/desk" if is_desk else "ptb/transformer-128"
+wins = similarities.wins_of(scores, family)
 pair = similarities.win_matrices(scores, family)
 changed, compared = similarities.changed_winners(*pair) if pair else (0, 0)
 if pair:
     title = f"At another seed {changed} of {compared} pairs have another "
     title += "winner, or none"
-    lists_won = pair[0].attrs["lists"]
     both = {"seed 1": pair[0], "seed 2": pair[1]}
     plots.show(
-        plots.win_matrices(both, lists_won, title),
+        plots.win_matrices(both, wins.lists.max(), title),
         alt="Two tables, one for each seed: on how many lists the row's "
         f"method has a greater ρ than the column's. {title}.",
     )
@@ -290,7 +290,6 @@ if pair:
 # more unevenly than two seeds of one layer.
 
 # %%
-wins = similarities.wins_of(scores, family)
 uneven = (wins.wins - wins.lists / 2).abs()
 by_kind = uneven.groupby(wins.kind).agg(["mean", "max", "size"])
 by_kind.columns = ["lists off half, mean", "at most", "pairs of runs"]

@@ -18,8 +18,6 @@ from course_lab.examine.source import Source
 from course_lib.errors import CourseError
 
 FILE = "atlas.json"
-
-
 # how a matrix is called by whether it predicts
 USES = {True: "matrices that predict", False: "matrices that only read", None: "matrices"}
 

@@ -8,6 +8,7 @@ import numpy as np
 import seaborn
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.transforms import Bbox
 
 from course_lab.plots.figures import _name_axes, wins
 from course_lab.plots.style import COLOURS, HALO, INK, MARKERS, MEANING, PAPER, panels
@@ -280,41 +281,33 @@ def named_points(x, y, names, xlabel: str, ylabel: str, title: str) -> Figure:
     ax.set(xscale="log")
     ax.margins(x=0.2, y=0.12)
     places = ax.transData.transform(np.column_stack([x, y])) * 72 / figure.dpi  # in points
-    taken = [(a - 4, b - 4, a + 4, b + 4) for a, b in places]
+    taken = [Bbox.from_bounds(across - 4, up - 4, 8, 8) for across, up in places]
     for i, name in enumerate(names):
-        others = [box for k, box in enumerate(taken) if k != i]
-        (across, up, align), box = _free_side(places[i], len(name), others)
+        others = taken[:i] + taken[i + 1 :]
+        shift, side, box = _free_side(places[i], len(name), others)
         taken.append(box)
-        place = {"xytext": (across, up), "textcoords": "offset points", "ha": align, "va": "center"}
-        text = ax.annotate(name, (x[i], y[i]), fontsize=9, color=INK, **place)
-        text.set_path_effects(HALO)
+        place = {"xytext": shift, "textcoords": "offset points", "ha": side, "va": "center"}
+        ax.annotate(name, (x[i], y[i]), fontsize=9, color=INK, path_effects=HALO, **place)
     _name_axes(ax, xlabel, ylabel, "")
     figure.suptitle(textwrap.fill(title, WIDTH))
     return figure
 
 
-def _free_side(place, letters: int, others: list[tuple]) -> tuple[tuple, tuple]:
-    """Return where a name of so many letters stands beside its point, and its box, in points.
+def _free_side(place, letters: int, others: list[Bbox]) -> tuple[tuple[int, int], str, Bbox]:
+    """Return how far from its point a name of so many letters stands, its side, and its box.
 
-    The first side on which the box overlaps no other one is taken, else the last.
+    All in points. The first side on which the box overlaps no other one is taken, else the last.
     """
     wide, high = 5.2 * letters, 11.0
-    sides = [(across, up) for up in (0, -9, 9) for across in (7, -7)]
     found = []
-    for across, up in sides:
-        left = place[0] + across - (wide if across < 0 else 0)
-        bottom = place[1] + up - high / 2
-        box = left, bottom, left + wide, bottom + high
-        found.append(((across, up, "left" if across > 0 else "right"), box))
-        if not any(_overlap(box, other) for other in others):
-            break
+    for up in (0, -9, 9):
+        for across, side in ((7, "left"), (-7, "right")):
+            left = place[0] + across - wide * (side == "right")
+            box = Bbox.from_bounds(left, place[1] + up - high / 2, wide, high)
+            found.append(((across, up), side, box))
+            if not box.count_overlaps(others):
+                return found[-1]
     return found[-1]
-
-
-def _overlap(one: tuple, other: tuple) -> bool:
-    """Return whether two boxes (left, bottom, right, top) have a point in common."""
-    beside = one[2] < other[0] or other[2] < one[0]
-    return not (beside or one[3] < other[1] or other[3] < one[1])
 
 
 def priced(table, on_front, xlabel: str, title: str) -> Figure:

@@ -12,7 +12,7 @@ import inspect
 import json
 import math
 from importlib import resources
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from IPython import get_ipython
@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from course_lab.plots.figures import groups_of_points
-from course_lab.plots.style import COLOURS, LINES, Animation, panels, show
+from course_lab.plots.style import COLOURS, HALO, LINES, Animation, panels, show
 from course_lib.errors import CourseError, unknown
 
 ANIMATION_BYTES = 300_000
@@ -80,6 +80,8 @@ class Panel(NamedTuple):
     curves: {name: (x (P,), y)}, with y (P,) for a curve that stays and (n, …, P), an array or
     a list of rows, for one that follows the sliders.
     log: whether y is logarithmic.
+    labels: where the names stand in the axes: at the "top" of each curve, at its "end", or only in
+        the legend.
     """
 
     curves: dict
@@ -89,6 +91,7 @@ class Panel(NamedTuple):
     ylim: tuple[float, float]
     title: str = ""
     log: bool = False
+    labels: Literal["top", "end"] | None = None
 
 
 def explorer(sliders, axes, captions, start) -> Animation:
@@ -245,6 +248,8 @@ def _panel_data(panel: Panel, styles: dict) -> dict:
         heights = np.log10(np.asarray(y)) if panel.log else y
         curves.append(
             {
+                "name": name,
+                "labels": panel.labels and [_label(row, panel.labels) for row in _rows(y)],
                 "style": styles[name],
                 "moves": np.ndim(y) > 1,
                 "x": _packed(1e4 * along(x, left, right)),
@@ -261,6 +266,25 @@ def _panel_data(panel: Panel, styles: dict) -> dict:
     }
 
 
+def _rows(y) -> np.ndarray:
+    """Return the heights of a curve, a row for each combination of values."""
+    return np.asarray(y, dtype=float).reshape(-1, np.shape(y)[-1])
+
+
+def _label(y: np.ndarray, where: str) -> tuple[int, int]:
+    """Return at which point of a curve its name stands, and whether above (1) or below it (−1).
+
+    At the top it is the middle of the places that are as high but for what nobody sees; at the end
+    it is below where the curve falls.
+    """
+    if where == "end":
+        return len(y) - 1, 1 if y[-1] >= y[0] else -1
+    first = int(np.argmax(y))
+    lower = np.flatnonzero(y[first:] < y[first] - 0.005 * np.ptp(y))
+    last = first + int(lower[0]) - 1 if len(lower) else len(y) - 1
+    return (first + last) // 2, 1
+
+
 def _explored(several, styles, start) -> Figure:
     """Return the `Panel`s at one setting, as a figure."""
     figure, axes = panels(1, len(several), height=4.0, squeeze=False)
@@ -269,6 +293,10 @@ def _explored(several, styles, start) -> Figure:
             i = styles[name]
             y = np.asarray(y)[tuple(start)] if np.ndim(y) > 1 else y
             ax.plot(x, y, color=COLOURS[i], linestyle=LINES[i], label=name)
+            if panel.labels:
+                at, side = _label(y, panel.labels)
+                look = {"color": COLOURS[i], "path_effects": HALO, "ha": "center", "va": "center"}
+                ax.annotate(name, (x[at], y[at]), (0, 9 * side), textcoords="offset points", **look)
         ax.set(xlabel=panel.xlabel, ylabel=panel.ylabel, xlim=panel.xlim, title=panel.title)
         ax.set(yscale="log" if panel.log else "linear", ylim=panel.ylim)
     handles = {k: h for ax in axes[0] for h, k in zip(*ax.get_legend_handles_labels(), strict=True)}

@@ -30,18 +30,17 @@ def toy_layer(vectors, names, lengths, start: int) -> Animation:
     around = np.stack([np.cos(np.radians(degrees)), np.sin(np.radians(degrees))], 1)
     logits = np.asarray(lengths)[:, None, None] * (around @ vectors.T)  # (L, A, n)
     probabilities = softmax(logits, axis=-1)
-    reach = 1.2 * np.abs(vectors).max()
+    reach = 1.4 * np.abs(vectors).max()
     rows = {
         name: (np.array([0, x]), np.array([0, y]))
         for name, (x, y) in zip(names, vectors, strict=True)
     }
     curves = {name: (degrees, probabilities[:, :, i]) for i, name in enumerate(names)}
     box = (-reach, reach)
+    turning = "angle of the context (°)", "probability", (0, 360), (0, 1.12), "who wins where"
     axes = [
-        Panel(rows, "first number", "second number", box, box, "five word vectors"),
-        Panel(
-            curves, "angle of the context (°)", "probability", (0, 360), (0, 1), "who wins where"
-        ),
+        Panel(rows, "first number", "second number", box, box, "five word vectors", labels="end"),
+        Panel(curves, *turning, labels="top"),
     ]
     best = probabilities.max(-1)
     captions = [

@@ -177,7 +177,7 @@ for _name, _changes in {
 
 # The optimiser alone: SGD with the schedule, the epochs, the precision and everything else of the
 # first column. The decay is that of AdamW, whose weights shrink by rate × decay at each step.
-_RATE = 30.0  # of 3, 10, 30, 60 and 120 the best after two epochs of a ninth of the text
+_RATE = 30.0  # of 3, 10, 30, 60 and 120 the best in tries of two epochs on an eighth of the text
 _ADAM = _tied.optimisation
 _ALONE = {
     "optimizer": "sgd",

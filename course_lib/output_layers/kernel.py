@@ -81,10 +81,11 @@ def chunked_loss(
     if x.dtype != matrix.dtype and not torch.is_autocast_enabled(x.device.type):
         raise ValueError(f"contexts are {x.dtype}, words {matrix.dtype}: convert one, or autocast")
     check_targets(target, x.shape[:1], len(matrix), reduction)
-    wanted = (bias, (len(matrix),)), (log_weights, x.shape[:2]), (offset, x.shape[:2])
-    for tensor, shape in wanted:
+    per_word, per_context = matrix.shape[:1], x.shape[:2]
+    given = ("bias", bias, per_word), ("log_weights", log_weights, per_context)
+    for name, tensor, shape in (*given, ("offset", offset, per_context)):
         if tensor is not None and tensor.shape != shape:
-            raise ValueError(f"{tuple(tensor.shape)} must be {tuple(shape)}: one number each")
+            raise ValueError(f"{name} {tuple(tensor.shape)} must be {tuple(shape)}")
     if x.shape[1] != 1 and log_weights is None:
         raise ValueError(f"{x.shape[1]} contexts a position need their log_weights")
     if groups is None:

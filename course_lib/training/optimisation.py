@@ -43,7 +43,7 @@ class Optimisation(InRange):
     learning_rate: Positive = 1.0
     schedule: Any = field(default_factory=Constant)
     epochs: Whole = 40  # 0 takes the weights it starts from as they are
-    max_steps: Count | None = None  # the run ends after so many, if not by epochs before
+    max_steps: Count | None = None  # ends it, if epochs do not before; schedules run over these
     keep: Literal["best", "last"] = "best"  # the epoch of the final weights; best: in validation
     patience: Count | None = None  # the run ends once validation has `stalled` for so many checks
     batch: Count = 20  # columns, over all processes

@@ -361,6 +361,7 @@ def test_launches_are_operators_and_not_views():
     x = torch.ones(3, 3, requires_grad=True)
     assert launches(lambda: x.detach().T.add(1).mul(2)) == 2
     assert launches(lambda: x.view(9)[:4].expand(2, 4)) == 0
+    assert launches(lambda: torch.empty_like(torch.empty(3)).fill_(1)) == 1
     step = SMALL["vd-lstm-200/ptb"].stepper("course", "fp32", "cpu")
     step()
     assert launches(step) == launches(step) > 20

@@ -297,6 +297,25 @@ def test_a_toy_layer_turns_contexts_of_every_length():
     logits = 2 * np.sin(np.radians(degrees)), 4 * np.cos(np.radians(degrees))
     assert up == pytest.approx(1 / (1 + np.exp(logits[1] - logits[0])))
     assert up + right == pytest.approx(1)
+    at = {text.get_text(): text.xy for text in turning.texts}
+    assert at["right"][1] == pytest.approx(right.max(), abs=0.01)
+    assert at["up"][1] == pytest.approx(up.max(), abs=0.01)
+    assert {text.get_text(): text.xy for text in arrows.texts} == {"up": (0, 1), "right": (2, 0)}
+    ends, tops = (panel["curves"] for panel in data_in(drawn.page)["panels"])
+    assert [curve["labels"] for curve in ends] == [[[1, 1]], [[1, 1]]]
+    assert [len(curve["labels"]) for curve in tops] == [2, 2]  # one for each length
+
+
+def test_a_name_stands_in_the_middle_of_a_plateau_and_beyond_an_end():
+    assert interactive._label(np.array([0, 1, 1, 1, 0.5, 1]), "top") == (2, 1)
+    assert interactive._label(np.array([0, 1.0, 2.0]), "top") == (2, 1)
+    assert interactive._label(np.array([0, -1.0]), "end") == (1, -1)
+
+
+def test_captions_tell_the_greatest_probability():
+    names, vectors = ["up", "right"], np.array([[0.0, 1.0], [2.0, 0.0]])
+    drawn = plots.toy_layer(vectors, names, [0.5, 2], start=1)
+    right = drawn.last.axes[1].lines[1].get_ydata()
     captions = data_in(drawn.page)["captions"]
     assert captions[0].startswith("Length 0.5: ") and f"to {right.max():.2f}." in captions[1]
 
