@@ -37,6 +37,7 @@ from benchmarks.timing import (
     peak_memory,
     stepper,
 )
+from benchmarks.work import stepping
 from course_lab import kept_costs, part, results
 from course_lab.locks import TRAINING
 from course_lib import machine
@@ -355,6 +356,19 @@ def test_plain_and_course_translators_are_the_same_function():
     assert plain(source, changed, target).item() == pytest.approx(
         plain(source, tokens, target).item(), rel=1e-12
     )
+
+
+@pytest.mark.parametrize("kind", ["course", "plain"])
+def test_a_step_adds_gradients_clips_them_and_updates(kind):
+    model = torch.nn.Linear(1, 1, bias=False)
+    before = model.weight.item()
+
+    def losses():
+        yield from (30 * model.weight.sum(), 10 * model.weight.sum())
+
+    stepping(model, losses, 0.5, kind, "fp32", "cpu", clip=2.0)()
+    assert model.weight.item() == pytest.approx(before - 0.5 * 2.0, rel=1e-4)
+    assert model.weight.grad is None
 
 
 def test_launches_are_operators_and_not_views():

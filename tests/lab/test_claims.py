@@ -625,4 +625,7 @@ def test_the_ledger_fits_a_terminal():
     flat = " ".join(text.split())
     for name, row in table.iterrows():
         assert f"({name}, {row.place})" in flat and " ".join(row.says.split()) in flat
+    for name, row in claims.shown(table).iterrows():
+        for told in (row.published, row.ours, row.runs, row["why untested"], row.note):
+            assert " ".join(str(told).split()) in flat, name
     assert text.count("\n\n") == len(table) - 1

@@ -967,3 +967,16 @@ def test_the_half_hour_plan_takes_half_an_hour():
 def test_a_layer_takes_its_own_constants_last(kind):
     """What an experiment builds a layer with is counted by its place."""
     assert list(annotations(kind))[:3] == ["words", "hidden_size", "bias"]
+
+
+def test_by_sgd_alone_nothing_but_the_optimiser_differs():
+    """And the weights shrink as fast: rate × decay is the same."""
+    for name in ("tied", "cosine"):
+        one, other = recipes[f"ptb/desk/{name}"], recipes[f"ptb/desk/{name}/sgd-alone"]
+        adam, sgd = one.optimisation, other.optimisation
+        named = {"name": other.name, "source": other.source}
+        assert replace(one, optimisation=sgd, **named) == other
+        settings = {"optimizer": "sgd", "learning_rate": sgd.learning_rate}
+        assert replace(adam, weight_decay=sgd.weight_decay, **settings) == sgd
+        shrinks = [o.learning_rate * o.weight_decay for o in (adam, sgd)]
+        assert shrinks[0] == pytest.approx(shrinks[1]) and shrinks[0] > 0
