@@ -169,6 +169,17 @@ def _speed_of_models(precision: str, table: dict) -> list[str]:
     if any("over plain" in row for row in models):
         parts.append("In brackets: the least and the greatest ratio within a round.\n")
 
+    # How many operators a step starts, which a table from before they were counted lacks.
+    counted = [row for row in models if "launches" in row]
+    if counted:
+        numbers = [
+            [row["model"], f"{row['launches']:,}", f"{row['plain launches']:,}"] for row in counted
+        ]
+        heads = ["", "operators a step starts", "plain"]
+        parts.append(
+            f"On a GPU, launches of kernels and graphs:\n\n{markdown_table(heads, numbers)}"
+        )
+
     # Beside the papers' released code.
     heads = ["", "reference", "our speed over it", "aim", "our memory over it", "aim"]
     beside = [ratios(row, precision) for row in with_reference(models)]

@@ -528,6 +528,8 @@ def test_table_of_models(monkeypatch, tmp_path):
     assert "\n| `awd-lstm/ptb` | 865-1,080 | 1.6-2 | 1.2 | 1.00 | ≤\N{NO-BREAK SPACE}1 |\n" in page
     second = f"\n| `{rows[1]['model']}` | {rows[1]['tokens/s']:,.0f} |"
     assert "\n| `plif` | " in page and second in page
+    started = [f"{rows[1][key]:,}" for key in ("launches", "plain launches")]
+    assert f"\n| `{rows[1]['model']}` | {' | '.join(started)} |\n" in page
     assert f"| {models.over_plain(rows[1])} |" in page and "In brackets: the least" in page
     path = results.kept_folder() / f"{name}.json"
     path.write_text(path.read_text("utf-8").replace("1730.0", "2730.0"), "utf-8")
