@@ -22,7 +22,7 @@
 # %% [markdown]
 # ## What you will learn
 #
-# - to derive the bound on the rank of log P, and to verify it on a trained model;
+# - to derive the bound on the rank of log P and verify it on a trained model;
 # - to measure what a softmax with too few dimensions loses on a language whose true probabilities are
 #   known;
 # - to compute two ranks of a matrix that is too large to store, and to see how fragile one of them is;
@@ -118,7 +118,7 @@ print("bound, d + 2: ", theory.rank_bound(7))
 #   \operatorname{softmax}(W h_k + b)$, with four vectors $h_k$ and weights $\pi_k$ in each context. The
 #   logarithm of a sum is no sum of logarithms, so a mixture escapes the bound, and this one's log P has full rank.
 #
-# The table below has three numbers of each. *Press' rank* counts the singular values above rounding; its formula
+# The table has three numbers of each. *Press' rank* counts the singular values above rounding; its formula
 # follows below. The *effective* rank counts the singular values whose squares make
 # up all but a share ε of their sum. The entropy is in *nats*, the unit of natural logarithms.
 
@@ -140,9 +140,9 @@ columns = ["rank", "effective rank, ε = 1e-3", "entropy, nats"]
 pd.DataFrame(rows, index=columns).T
 
 # %% [markdown]
-# With the truth at hand there is no need to draw text: we minimise the *expected* cross-entropy over all
+# With the truth at hand, no text is needed: we minimise the *expected* cross-entropy over all
 # contexts. Its lowest possible value is the entropy of the language. What a model pays above the entropy is its
-# **excess**. The optimiser is L-BFGS, which uses curvature, so that it reaches the truth where the truth can be
+# **excess**. The optimiser L-BFGS uses curvature, and so reaches the truth where it can be
 # expressed.
 #
 # Three output layers compete: a softmax; a mixture of four softmaxes; and **GSS** ([lesson
@@ -153,7 +153,7 @@ pd.DataFrame(rows, index=columns).T
 
 # %%
 def fit(truth, layer, steps=250):
-    """Return what a layer pays above the entropy, and its rank."""
+    """Return what a layer pays above the entropy, and its log P."""
     P, share, layer = truth.matrix.exp(), truth.stationary, layer.double()
     H = torch.randn(len(P), layer.hidden_size).double().requires_grad_()
     settings = {"max_iter": steps, "line_search_fn": "strong_wolfe"}
@@ -167,7 +167,7 @@ def fit(truth, layer, steps=250):
 
     optimizer.step(loss)
     paid = loss().item() - truth.entropy
-    return paid, rank.spectrum(layer.log_prob(H).detach()).press_rank()
+    return paid, layer.log_prob(H).detach()
 
 
 # %%
@@ -183,14 +183,16 @@ sizes = [4, 8, 12] if PROFILE == "smoke" else list(range(2, 15))
 seeds = range(1 if PROFILE == "smoke" else 2)
 
 # %%
-fits = []
+fits, fitted = [], {}
 for language, truth in languages.items():
     for name, make in layers.items():
         for d in sizes:
             for seed in seeds:
                 torch.manual_seed(seed)
-                found = fit(truth, make(FullWords(200, d)))
-                fits.append((language, name, d, *found))
+                paid, log_p = fit(truth, make(FullWords(200, d)))
+                press = rank.spectrum(log_p).press_rank()
+                fits.append((language, name, d, paid, press))
+                fitted[language, name, d] = log_p
 columns = ["language", "layer", "d", "excess", "rank"]
 table = pd.DataFrame(fits, columns=columns)
 means = table.pivot_table("excess", ["language", "layer"], "d")
@@ -240,30 +242,46 @@ display(
 )
 
 # %% [markdown]
-# **Figure 2.** Here are the answers to your predictions.
+# **Figure 2.** Here the predictions are answered.
 #
 # 1. The bound is sharp. On the language that a softmax made, one softmax reaches the truth at $d = 12$.
 #    The bound says that fewer than 12 dimensions cannot do. That 12 are enough is special to this
 #    table.
 # 2. Below 12 there is no jump. Each further dimension takes its part of the excess. That a matrix *has* rank 80
-#    says little about how much is lost: in the lower panel the excess falls smoothly, and no $d$ stands out.
-# 3. A mixture fits better at every $d$ on the language that *is* a mixture. The mixture has more numbers for
-#    each context and four times the work. On the first language the mixture leads at small $d$ and falls behind
-#    at the larger $d$. There the optimiser has not found the best mixture, which
-#    is never worse than a softmax. Whether real text is a mixture is another question.
+#    says little about how much is lost: in the lower panel the excess falls smoothly.
+# 3. A mixture fits better at every $d$ on the language that *is* a mixture, with more numbers for each context
+#    and four times the work. On the first language the mixture falls behind at the larger $d$: there the
+#    optimiser has not found the best mixture, which is never worse than a softmax.
 #
-# GSS lifts Press' rank of log P at no cost in parameters. On the language of full
-# rank it gains nothing: a high rank need not lie in the directions that the truth has.
+# GSS lifts Press' rank of log P at no cost in parameters, and gains nothing on the language of full
+# rank: a high rank need not lie in the directions that the truth has.
 #
 # Parthiban et al. (2021) find in their experiments that a high rank is **neither necessary nor sufficient** for
 # a good perplexity. Our second language shows that a high rank is not sufficient.
+#
+# Give the softmax more dimensions on the language of rank 14:
+
+# %% tags=["hide-input"]
+of_size = [fitted["one softmax", "softmax", d] for d in sizes]
+captions = [f"The excess is {soft[d]:.3f} nats a word." for d in sizes]
+truth = languages["one softmax"].matrix
+plots.show(
+    plots.bottleneck_explorer(truth, of_size, sizes, captions, d=4),
+    alt="Singular values of log P, of the truth and of a softmax, and "
+    "their probabilities of ten words in one context. A slider sets d. "
+    "At d = 4 the curve of the softmax ends at k = 6.",
+)
+
+# %% [markdown]
+# **Figure 3.** The softmax has no singular value beyond $d + 2$. Those of the truth are small after the first,
+# and so is what each dimension adds.
 
 # %% [markdown]
 # ## A real model
 #
 # How many directions does log P have in a model of English? We train the Transformer of lesson 2 briefly. The
 # Transformer has $d = 128$ and no bias, so its bound is $d + 1$. We collect log P over a stretch of text, block
-# by block, and never store the whole table. We keep the sum of $x x^\top$ over its rows $x$; the eigenvalues of
+# by block, and never store the table. We keep the sum of $x x^\top$ over its rows $x$; the eigenvalues of
 # this sum are the squares of the singular values.
 #
 # Two ranks come out of the singular values.
@@ -325,7 +343,7 @@ display(
 )
 
 # %% [markdown]
-# **Figure 3.** The two ranks could not differ more. The bottleneck is *filled*: Press' rank is $d + 1$ or
+# **Figure 4.** The two ranks could not differ more. The bottleneck is *filled*: Press' rank is $d + 1$ or
 # one less. Yet the first direction is nearly everything. A typical entry of log P is far below zero, so
 # what all rows share outweighs what distinguishes one context from another. The effective rank sees
 # hardly more than this common part.
@@ -358,17 +376,13 @@ plots.show(
 
 # %%
 # NBVAL_CHECK_OUTPUT
-print(
-    "Press' rank jumps:",
-    study[0].press_float64 == 10 and study[-1].press_float64 > 0.8 * n,
-)
-print(
-    "the effective rank stays:",
-    len({f.effective[1e-5] for f in study}) == 1,
-)
+first, last = study[0].press_float64, study[-1].press_float64
+print("Press' rank jumps:", first == 10 and last > 0.8 * n)
+steady = {f.effective[1e-5] for f in study}
+print("the effective rank stays:", len(steady) == 1)
 
 # %% [markdown]
-# **Figure 4.** Press' rank jumps from 10 to nearly the full size. The effective rank stays where it is.
+# **Figure 5.** Press' rank jumps from 10 to nearly the full size. The effective rank stays where it is.
 #
 # Parthiban et al. (Table 2) count a rank of 9,981 for a mixture of softmaxes on a vocabulary of 10,000 words.
 # Press' rank counts whatever lies above rounding, so it does not say how many directions matter.
@@ -376,10 +390,10 @@ print(
 # %% [markdown]
 # ## Reading the hidden size off the outputs
 #
-# The bound has a use that nobody intended: whoever sees a model's log-probabilities can count its dimensions
+# The bound has an unintended use: whoever sees a model's log-probabilities can count its dimensions
 # (Carlini et al. 2024; Finlayson et al. 2024). Subtract each row's mean, which removes the normaliser. Subtract
 # the first row from all rows, which removes the bias. Then count the singular values above a great fall as in
-# Figure 3:
+# Figure 4:
 
 # %%
 # NBVAL_CHECK_OUTPUT

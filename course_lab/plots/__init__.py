@@ -85,6 +85,7 @@ from course_lab.plots.lesson_11 import (
     swept_losses,
 )
 from course_lab.plots.lessons import (
+    bottleneck_explorer,
     cloud_and_cosines,
     hull_and_loss,
     moving_hull,
@@ -124,6 +125,7 @@ __all__ = [
     "bent_line",
     "beside",
     "beside_each_other",
+    "bottleneck_explorer",
     "caps",
     "centring",
     "cloud",

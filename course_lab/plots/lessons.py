@@ -50,6 +50,38 @@ def toy_layer(vectors, names, lengths, start: int) -> Animation:
     return explorer({"length": lengths}, axes, captions, (start,))
 
 
+def bottleneck_explorer(truth, fitted, sizes, captions, d: int) -> Animation:
+    """Draw what softmaxes of several sizes can say of a language whose truth is known.
+
+    truth: log P, (M, N), with the singular values on the left and the ten likeliest words of the
+        least certain context on the right. fitted: a softmax's log P for each of the sizes. captions: a line for
+        each. d: the size shown first.
+    """
+    truth = np.asarray(truth)
+    context = truth.max(1).argmin()
+    likely = np.argsort(-truth[context])[:10]
+
+    def falling(log_p):
+        values = np.linalg.svd(np.asarray(log_p), compute_uv=False)[:20]
+        return values / values[0]
+
+    def shares(log_p):
+        return np.exp(np.asarray(log_p)[context, likely])
+
+    def beside(view):
+        rows = np.array([view(log_p) for log_p in fitted])
+        places = np.arange(1, rows.shape[1] + 1)
+        return {"truth": (places, view(truth)), "softmax": (places, rows)}
+
+    words = beside(shares)
+    top = 1.1 * max(np.max(y) for _, y in words.values())
+    axes = [
+        Panel(beside(falling), "k", "σ / σ₁", (1, 20), (1e-5, 1), "singular values of log P", True),
+        Panel(words, "word", "probability", (1, 10), (0, top), "ten words of one context"),
+    ]
+    return explorer({"d": sizes}, axes, captions, (sizes.index(d),))
+
+
 def cloud_and_cosines(points, share, words, cosines) -> Figure:
     """Draw a cloud of words coloured by frequency, and beside it the cosines of pairs of words.
 

@@ -306,6 +306,24 @@ def test_a_toy_layer_turns_contexts_of_every_length():
     assert [len(curve["labels"]) for curve in tops] == [2, 2]  # one for each length
 
 
+def test_a_small_softmax_has_fewer_singular_values_than_the_truth():
+    random = np.random.default_rng(0)
+    scores = [random.normal(size=(30, d)) @ random.normal(size=(d, 40)) for d in (2, 6)]
+    small, truth = (x - np.logaddexp.reduce(x, axis=1, keepdims=True) for x in scores)
+    told = ["small", "the truth itself"]
+    drawn = plots.bottleneck_explorer(truth, [small, truth], [2, 6], told, d=2)
+    values, words = drawn.last.axes
+    true, fitted = (line.get_ydata() for line in values.lines)
+    assert true[0] == fitted[0] == 1
+    assert (fitted > 1e-12).sum() == 3 < (true > 1e-12).sum()  # one for the normaliser
+    true, fitted = (line.get_ydata() for line in words.lines)
+    least = truth.max(1).argmin()
+    context = truth[least]
+    assert true == pytest.approx(np.exp(np.sort(context)[:-11:-1]))
+    assert fitted[0] == pytest.approx(np.exp(small[least, context.argmax()]))
+    assert data_in(drawn.page)["captions"] == told
+
+
 def test_a_name_stands_in_the_middle_of_a_plateau_and_beyond_an_end():
     assert interactive._label(np.array([0, 1, 1, 1, 0.5, 1]), "top") == (2, 1)
     assert interactive._label(np.array([0, 1.0, 2.0]), "top") == (2, 1)
