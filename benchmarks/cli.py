@@ -62,7 +62,12 @@ def output_layers(
     step: Annotated[bool, typer.Option(help="Also whole training steps (10,000 words).")] = True,
     threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0 keeps torch's choice.")] = 0,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Keep each table in data/results, for the website.")
+        bool,
+        typer.Option(
+            "--keep",
+            help="Keep each table in data/results, for the website. With methods: their rows of "
+            "tables that are kept.",
+        ),
     ] = False,
 ):
     """Time output layers against naive forms and our softmax; d = 400, batch 20 × 70."""
@@ -70,8 +75,6 @@ def output_layers(
     from benchmarks import timing
     from benchmarks.timing import remark
 
-    if keep and methods:
-        raise CourseError("--keep is of whole tables; name no method")
     _known("method", methods or (), measure.METHODS)
     _known("vocabulary", map(str, words), map(str, measure.SHAPES))
     _known("precision", precision, ("fp32", "bf16"))
@@ -94,7 +97,11 @@ def output_layers(
                 print(f"{row['method']:<20}{cells}{remark(row)}", flush=True)
             if keep:
                 table = measure.TABLE.replace("WORDS-PRECISION", f"{size}-{kind}")
-                print("kept:", timing.keep(table, measured, rounds))
+                among = ()
+                if methods:  # the softmax was measured beside them
+                    measured = [row for row in measured if row["method"] in methods]
+                    among = measure.METHODS
+                print("kept:", timing.keep(table, measured, rounds, among))
 
 
 @app.command("models")

@@ -25,6 +25,7 @@ from course_lib.output_layers import (
     FullWords,
     GatedSoftmax,
     GeneralizedSigSoftmax,
+    LabelSmoothing,
     MixtureOfContexts,
     MixtureOfSoftmaxes,
     PiecewiseLinearSoftmax,
@@ -32,13 +33,20 @@ from course_lib.output_layers import (
     SoftCappedSoftmax,
     Softmax,
     SpectralWords,
+    ZLoss,
 )
 from course_lib.output_layers.naive import plain_logits
 from course_lib.regularizers import (
+    ActivationRegularizer,
     Activations,
+    ContextDispersion,
     CosineRegularizer,
+    DOptimal,
     ExponentialPrior,
+    MuLoss,
     Orthogonality,
+    PastDecode,
+    TemporalActivationRegularizer,
 )
 
 SIZE = 400  # d, and the hidden size that the output layer reads
@@ -49,6 +57,7 @@ SIZES, BATCH = (400, 1150, 1150, 400), 20
 TABLE = "benchmarks/layers/KIND/WORDS-PRECISION"  # where `output-layers --keep` puts its tables
 _PRIOR = ExponentialPrior(weight=1.0, c1=10.0, c2=0.1, gamma=0.5)
 _PENALTIES = (Orthogonality(0.1, 0.1, 0.1, 0.1), _PRIOR)
+_STEADY = (ActivationRegularizer(), TemporalActivationRegularizer())
 _AUGMENTED = AugmentedLoss(weight=13.0, temperature=20.0)
 
 
@@ -109,6 +118,54 @@ def _spectrum(layer, hidden, target):
     return loss + (words.singular_values() - prior).square().sum()
 
 
+def _d_optimal(layer, hidden, target):
+    """The cross-entropy with the penalty that pushes all singular values up (wang2020)."""
+    return _plain(layer, hidden, target) - layer.words.sigma.log().sum()
+
+
+def _mu_loss(layer, hidden, target):
+    """The cross-entropy with the squared norm of the mean row (Stollenwerk et al. 2026)."""
+    return _plain(layer, hidden, target) + layer.words.matrix().mean(0).square().sum()
+
+
+def _z_loss(layer, hidden, target):
+    """The cross-entropy with the squared logarithm of the normaliser (PaLM 2022)."""
+    logits = plain_logits(layer, hidden)
+    return F.cross_entropy(logits, target) + 1e-4 * logits.logsumexp(-1).square().mean()
+
+
+def _smoothed(layer, hidden, target):
+    """The cross-entropy with smoothed labels (Szegedy et al. 2016)."""
+    return F.cross_entropy(plain_logits(layer, hidden), target, label_smoothing=0.1)
+
+
+def _steady(layer, hidden, target):
+    """The cross-entropy with AR and TAR (Merity et al. 2018)."""
+    columns = hidden.view(-1, BATCH, SIZE)
+    change = columns[1:] - columns[:-1]
+    loss = _plain(layer, hidden, target)
+    return loss + 2.0 * hidden.square().mean() + change.square().mean()
+
+
+def _dispersion(layer, hidden, target):
+    """The cross-entropy with the penalty on contexts that are alike (Liu et al. 2026)."""
+    unit = F.normalize(hidden.view(-1, BATCH, SIZE), dim=-1).transpose(0, 1)
+    steps = unit.shape[1]
+    angle = (unit @ unit.mT).clamp(-1 + 1e-4, 1 - 1e-4).acos() / math.pi
+    others = ~torch.eye(steps, dtype=torch.bool, device=hidden.device)
+    similar = (-angle[:, others] / 0.5).exp()
+    return _plain(layer, hidden, target) + 0.1 * similar.mean(1).log().mean()
+
+
+def _past(layer, hidden, target):
+    """The cross-entropy with past-decode regularisation (Brahma 2018)."""
+    W = layer.words.matrix()
+    logits = plain_logits(layer, hidden)
+    past = layer.past(logits.softmax(-1) @ W).tanh()
+    decoded = F.cross_entropy(F.linear(past, W, layer.past_bias), target)
+    return F.cross_entropy(logits, target) + 0.001 * decoded
+
+
 class TorchSoftmax(Softmax):
     """The softmax by PyTorch's own chunked cross-entropy, from version 2.13 on."""
 
@@ -126,6 +183,13 @@ METHODS = {
     "adversarial": Method(AdversarialSoftmax),
     "cosine": Method(Softmax, _cosine, regularizers=(CosineRegularizer(),)),
     "spectrum": Method(Softmax, _spectrum, SpectralWords, _PENALTIES),
+    "d-optimal": Method(Softmax, _d_optimal, SpectralWords, (DOptimal(1.0),)),
+    "mu-loss": Method(Softmax, _mu_loss, regularizers=(MuLoss(1.0),)),
+    "z-loss": Method(Softmax, _z_loss, objective=CrossEntropy() + ZLoss()),
+    "label smoothing": Method(Softmax, _smoothed, objective=LabelSmoothing()),
+    "AR and TAR": Method(Softmax, _steady, regularizers=_STEADY),
+    "dispersion": Method(Softmax, _dispersion, regularizers=(ContextDispersion(),)),
+    "past-decode": Method(Softmax, _past, regularizers=(PastDecode(),), copies=10),
     "adaptive": Method(_clusters, copies=6),
     "gated": Method(GatedSoftmax, copies=10),
     "augmented": Method(Softmax, _augmented, objective=CrossEntropy() + _AUGMENTED, copies=10),
@@ -147,6 +211,9 @@ class _Alone(nn.Module):
     def __init__(self, method: Method, vocabulary: int, naive: bool):
         super().__init__()
         self.layer = method.layer(method.words(vocabulary, SIZE))
+        for regularizer in method.regularizers:
+            if isinstance(regularizer, PastDecode):
+                regularizer.prepare(self.layer)
         self.method = method
         self.naive = naive
 
@@ -157,8 +224,10 @@ class _Alone(nn.Module):
         objective = self.method.objective
         soft = None if objective is None else (words(target.flatten()), words.matrix())
         loss, _ = self.layer(hidden, target, objective, soft)
+        # Any words do for those that were read; the targets are at hand.
+        activations = Activations(hidden, hidden, self.layer, target)
         for regularizer in self.method.regularizers:
-            loss = loss + regularizer(words, Activations(hidden, hidden))
+            loss = loss + regularizer(words, activations)
         return loss
 
 

@@ -3,7 +3,7 @@
 import re
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -93,11 +93,14 @@ def machine_kind(device: str = "cpu") -> str:
     return f"{machine.processor()}, {named}"
 
 
-def keep(table: str, rows: list[dict], rounds: int) -> Path:
+def keep(table: str, rows: list[dict], rounds: int, among: Iterable[str] = ()) -> Path:
     """Keep the rows of a table in data/results, below the kind of this machine; return the file.
 
     table: its name, `KIND` in it stands for the machine's.
-    CourseError where a row was measured beside other work: then nothing is kept.
+    among: all methods of a table that is kept already, in order. Its other rows stay, and these
+        rows take their places, each with its own provenance; by default the table is new.
+    CourseError where a row was measured beside other work, and where no such table is kept: then
+    nothing changes.
     """
     from course_lab import provenance, results
 
@@ -113,6 +116,13 @@ def keep(table: str, rows: list[dict], rounds: int) -> Path:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     made = {"machine": kind, "provenance": provenance.origin(device), "rounds": rounds}
     told = [{k: None if v != v else v for k, v in row.items()} for row in rows]  # JSON has no NaN
+    if places := list(among):
+        kept = results.read_table(name)
+        rows_of = {row["method"]: row for row in kept["rows"]}
+        own = {"provenance": made.pop("provenance"), "rounds": made.pop("rounds")}
+        rows_of |= {row["method"]: row | own for row in told}
+        told = sorted(rows_of.values(), key=lambda row: places.index(row["method"]))
+        made |= {"provenance": kept["provenance"], "rounds": kept["rounds"]}
     return results.write_table(name, made | {"rows": told})
 
 

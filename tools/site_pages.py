@@ -136,6 +136,7 @@ def write_speed(folder: Path) -> None:
 
 
 def _measured_on(table: dict) -> str:
+    """Return a sentence on how a table, or a row of it, was measured."""
     origin = table["provenance"]
     rounds = f"{table['rounds']} round" + "s" * (table["rounds"] > 1)
     return (
@@ -217,9 +218,15 @@ def _speed_of_layers(title: str, table: dict) -> list[str]:
         ]
         for row in table["rows"]
     ]
+    later: dict[str, list[str]] = {}
+    for row in table["rows"]:
+        if "provenance" in row:
+            later.setdefault(_measured_on(row), []).append(f"`{row['method']}`")
+    remarks = [f"Later, {', '.join(names)}: m{told[1:]}" for told, names in later.items()]
     return [
         f"### Output layers of {int(words):,} words in {precision}\n",
         _measured_on(table),
+        *remarks,
         markdown_table(heads, rows),
     ]
 

@@ -206,8 +206,9 @@ def test_naive_and_fast_form_of_a_method_are_the_same_loss(name):
     torch.manual_seed(0)
     method = output_layers.METHODS[name]
     model = output_layers._Alone(method, 450, naive=False).double()
-    hidden = torch.randn(6, 5, 400, dtype=torch.float64, requires_grad=True)
-    target = torch.randint(450, (6, 5))
+    shape = (4, output_layers.BATCH)
+    hidden = torch.randn(*shape, 400, dtype=torch.float64, requires_grad=True)
+    target = torch.randint(450, shape)
     for _ in range(60):  # the power iterations converge over the calls
         loss = model(hidden, target)
     model.naive = True
@@ -239,9 +240,11 @@ def test_table_of_output_layers(monkeypatch, tmp_path):
     command = ["output-layers", "mos", "--words", "400", "--precision", "fp32"]
     printed = CliRunner().invoke(app, command)
     assert printed.exit_code == 0 and "mos" in printed.stdout and "of softmax" in printed.stdout
-    # What is kept is a whole table, in which a missing number is none, and not "not a number".
-    assert "name no method" in str(CliRunner().invoke(app, [*command, "--keep"]).exception)
+    # In what is kept a missing number is none, and not "not a number".
     monkeypatch.setattr(folders, "home", lambda: tmp_path)
+    quiet = [r | {"counts": True} for r in rows]
+    monkeypatch.setattr(output_layers, "output_layers", lambda *a: quiet)
+    assert "no table" in str(CliRunner().invoke(app, [*command, "--keep"]).exception)
     monkeypatch.setattr(output_layers, "output_layers", lambda *a: [row | {"counts": True}])
     command.remove("mos")
     assert CliRunner().invoke(app, [*command, "--keep"]).exit_code == 0
@@ -253,6 +256,22 @@ def test_table_of_output_layers(monkeypatch, tmp_path):
     site_pages.write_speed(tmp_path)
     page = (tmp_path / "speed.md").read_text("utf-8")
     assert f"\n| `softmax` | {row['ms']:,.0f} |  |" in page
+    # Named methods take their places in the table that is kept, whose other rows stay as they are.
+    both = [
+        row | {"method": method, "ms": ms, "counts": True}
+        for method, ms in (("softmax", 1.0), ("gss", 2.0))
+    ]
+    monkeypatch.setattr(output_layers, "output_layers", lambda *a: both)
+    command.insert(1, "gss")
+    assert CliRunner().invoke(app, [*command, "--keep", "--rounds", "7"]).exit_code == 0
+    again = results.read_table(name)
+    softmax, gss = again["rows"]
+    assert softmax == kept["rows"][0] and again["rounds"] == kept["rounds"] == 5
+    assert (gss["method"], gss["ms"], gss["rounds"]) == ("gss", 2.0, 7)
+    assert gss["provenance"]["packages"]["torch"] == torch.__version__
+    site_pages.write_speed(tmp_path)
+    page = (tmp_path / "speed.md").read_text("utf-8")
+    assert "Later, `gss`: measured with" in page and "7 rounds" in page
 
 
 CASES = models.MODELS
