@@ -503,11 +503,17 @@ def output_layers(
 
 def _with_layer(name, case, precision, device):
     torch.manual_seed(1)
-    model, method = case.build("course", device), METHODS[name]
-    model.words = method.words(*model.words.shape)
-    model.output_layer = method.layer(model.words)
-    model.regularizers += method.regularizers
-    model.objective = method.objective or model.objective
+    plain, method = case.build("course", device), METHODS[name]
+    words = method.words(*plain.words.shape)
+    model = LanguageModel(
+        words,
+        plain.encoder,
+        method.layer(words),
+        objective=method.objective,
+        regularizers=(*plain.regularizers, *method.regularizers),
+        input_embedding=plain.input_embedding,
+        output_dropout=plain.output_dropout,
+    )
     return whole_step(model.to(device), case, "course", precision, device, clip=0.25)
 
 

@@ -36,6 +36,7 @@ from course_lib.output_layers import (
     ZLoss,
 )
 from course_lib.output_layers.naive import plain_logits
+from course_lib.protocols import Learning
 from course_lib.regularizers import (
     ActivationRegularizer,
     Activations,
@@ -212,7 +213,7 @@ class _Alone(nn.Module):
         super().__init__()
         self.layer = method.layer(method.words(vocabulary, SIZE))
         for regularizer in method.regularizers:
-            if isinstance(regularizer, PastDecode):
+            if isinstance(regularizer, Learning):
                 regularizer.prepare(self.layer)
         self.method = method
         self.naive = naive
@@ -222,7 +223,9 @@ class _Alone(nn.Module):
             return self.method.naive(self.layer, hidden.flatten(0, -2), target.flatten())
         words = self.layer.words
         objective = self.method.objective
-        soft = None if objective is None else (words(target.flatten()), words.matrix())
+        soft = None
+        if objective is not None and objective.needs_soft_targets:
+            soft = words(target.flatten()), words.matrix()
         loss, _ = self.layer(hidden, target, objective, soft)
         # Any words do for those that were read; the targets are at hand.
         activations = Activations(hidden, hidden, self.layer, target)

@@ -143,7 +143,7 @@ for machine in bench.machine.unique():
 kept_costs.by_model(runs).round().astype("Int64")
 
 # %% [markdown]
-# ## Each output layer alone
+# ## Each output layer and each penalty alone
 #
 # The tables time the forward and the backward pass from given contexts of size 400, by the number of words.
 # *Times naive* is our time divided by the time of the layer's plain PyTorch form, so below 1 our code is
