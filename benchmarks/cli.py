@@ -78,6 +78,11 @@ def output_layers(
     _known("method", methods or (), measure.METHODS)
     _known("vocabulary", map(str, words), map(str, measure.SHAPES))
     _known("precision", precision, ("fp32", "bf16"))
+    if keep and methods:  # their rows join tables that are kept; missing ones are told now
+        from course_lab import results
+
+        for name in (f"{size}-{kind}" for size in words for kind in precision):
+            results.read_table(timing.named(measure.TABLE.replace("WORDS-PRECISION", name)))
     _begin(threads, rounds)
     print("MB: beyond parameters and gradients; step: a training step over that with our softmax")
     columns = ("ms", "naive ms", "of naive", "of softmax", "MB", "naive MB", "step")

@@ -93,6 +93,12 @@ def machine_kind(device: str = "cpu") -> str:
     return f"{machine.processor()}, {named}"
 
 
+def named(table: str, kind: str | None = None) -> str:
+    """Return a table's name with a kind of machine in place of `KIND`; this one's if None."""
+    kind = kind or machine_kind("cuda" if torch.cuda.is_available() else "cpu")
+    return table.replace("KIND", re.sub("[^a-z0-9]+", "-", kind.lower()))
+
+
 def keep(table: str, rows: list[dict], rounds: int, among: Iterable[str] = ()) -> Path:
     """Keep the rows of a table in data/results, below the kind of this machine; return the file.
 
@@ -112,16 +118,18 @@ def keep(table: str, rows: list[dict], rounds: int, among: Iterable[str] = ()) -
             f"{others:.0%} of the machine; measure again while nothing else runs"
         )
     kind = rows[0]["machine"]
-    name = table.replace("KIND", re.sub("[^a-z0-9]+", "-", kind.lower()))
+    name = named(table, kind)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     made = {"machine": kind, "provenance": provenance.origin(device), "rounds": rounds}
     told = [{k: None if v != v else v for k, v in row.items()} for row in rows]  # JSON has no NaN
-    if places := list(among):
+    if among:
+        places = {method: place for place, method in enumerate(among)}
         kept = results.read_table(name)
         rows_of = {row["method"]: row for row in kept["rows"]}
         own = {"provenance": made.pop("provenance"), "rounds": made.pop("rounds")}
         rows_of |= {row["method"]: row | own for row in told}
-        told = sorted(rows_of.values(), key=lambda row: places.index(row["method"]))
+        # Methods of the table that this PyTorch does not have come last.
+        told = sorted(rows_of.values(), key=lambda row: places.get(row["method"], len(places)))
         made |= {"provenance": kept["provenance"], "rounds": kept["rounds"]}
     return results.write_table(name, made | {"rows": told})
 

@@ -58,7 +58,19 @@ MODELS = {  # of the tiers that are evidence
     "at scale": "Both models are trained as in the paper.",
     "desk": "The models differ from the paper's in size or budget, and each reads a whole text.",
 }
-COLUMNS = ["paper", "place", "says", "verdict", "published", "ours", "low", "high", "n", "p"]
+COLUMNS = [
+    "paper",
+    "place",
+    "says",
+    "figure",
+    "verdict",
+    "published",
+    "ours",
+    "low",
+    "high",
+    "n",
+    "p",
+]
 COLUMNS += ["tier", "method", "baseline", "text", "tried", "seeds", "note", "elsewhere", "why"]
 
 
@@ -209,9 +221,10 @@ def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS, alpha: float = 0.05) 
     claims: p is corrected over all of them that a comparison of runs can test.
     alpha: the level of the tests.
 
-    Columns: published, ours, low and high in per cent of the figure (100 times the difference of
-    logarithms); n and seeds, those in common; p, by Holm; tier, method, baseline and text of the
-    runs; tried, the settings from which each side was chosen; why a claim is untested.
+    Columns: figure, which is compared; published, ours, low and high in per cent of it (100 times
+    the difference of logarithms); n and seeds, those in common; p, by Holm; tier, method, baseline
+    and text of the runs; tried, the settings from which each side was chosen; why a claim is
+    untested.
     """
     import pandas as pd
 
@@ -224,6 +237,7 @@ def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS, alpha: float = 0.05) 
     for claim in claims:
         printed = claim.published_differences()
         row: dict[str, Any] = {"paper": claim.paper, "place": claim.place, "says": claim.says}
+        row["figure"] = "" if claim.needs else NAMES.get(claim.figure, claim.figure)
         row["published"] = float(np.mean(printed)) if printed else np.nan
         first = next(iter(tested[claim.name]), None)
         if first is not None:
@@ -362,7 +376,7 @@ def claim(name: str) -> Claim:
 def shown(table: "pd.DataFrame") -> "pd.DataFrame":
     """Return a ledger with its numbers written out, for a page or a terminal."""
     ours = zip(table.ours, table.low, table.high, strict=True)
-    written = table.loc[:, ["says", "verdict"]].copy()
+    written = table.loc[:, ["says", "figure", "verdict"]].copy()
     written["published"] = [by(value) for value in table.published]
     written["ours"] = [by(*told) for told in ours]
     written["pairs"] = [f"{n:.0f}" if n == n else "" for n in table.n]
@@ -460,12 +474,13 @@ def beside(name: str, here: float, of: Evidence | None = None) -> str:
 def printed(table: "pd.DataFrame", width: int | None = None) -> str:
     """Return a ledger as text: for each claim its verdict, what it says, and the numbers below.
 
-    width: letters of a line, those of the terminal if None.
+    width: letters of a line, at least 40; those of the terminal if None. Longer words stay whole.
     """
     width = width or shutil.get_terminal_size((100, 24)).columns
     parts = {
-        "published": "published {}", "ours": "ours {}", "pairs": "pairs of runs {}",
-        "p (Holm)": "p (Holm) {}", "elsewhere": "elsewhere {}", "tier": "tier {}",
+        "figure": "figure: {}", "published": "published {}", "ours": "ours {}",
+        "pairs": "pairs of runs {}", "p (Holm)": "p (Holm) {}", "elsewhere": "elsewhere {}",
+        "tier": "tier {}",
     }  # fmt: skip
     blocks = []
     for name, row in shown(table).iterrows():
@@ -480,7 +495,7 @@ def printed(table: "pd.DataFrame", width: int | None = None) -> str:
 
 
 def _wrapped(line: str, width: int) -> str:
-    """Return a line cut to a width; what goes on below stands as far right as `    ` of it."""
+    """Return a line cut to a width, whose further lines begin with four blanks."""
     wrapper = textwrap.TextWrapper(max(width, 40), subsequent_indent="    ")
     wrapper.break_long_words = wrapper.break_on_hyphens = False
     return wrapper.fill(line)

@@ -278,6 +278,15 @@ def parts_of(recipe: str) -> tuple[str, str, str]:
     return family, SAME.get(method, method), rest
 
 
+def family_of(recipe: str) -> str:
+    """Return what the recipes share that differ in their method alone.
+
+    That of `ptb/desk/cosine` is `ptb/desk`, and that of `ptb/desk/cosine/sgd` is `ptb/desk/…/sgd`.
+    """
+    family, _, rest = parts_of(recipe)
+    return f"{family}/…/{rest}" if rest else family
+
+
 def model_of(recipe: str) -> str:
     """Return a recipe's kind of model without its size: `vd-lstm`, `transformer`."""
     model = parts_of(recipe)[0].split("/")[-1]

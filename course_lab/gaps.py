@@ -54,7 +54,7 @@ def runs(of: Evidence) -> "pd.DataFrame":
                 continue
             last = epochs[max(epochs)]
             corpus = run.content["experiment"]["corpus"]["options"].get("small", {})
-            family = evidence.parts_of(setting.recipe)[0]
+            family = evidence.family_of(setting.recipe)
             row = {"setting": number, "family": family, "method": run.method, "seed": seed}
             row |= {"tier": run.tier}
             row |= {"text": evidence.title_of(setting.text), "tokens": best["tokens"]}
@@ -93,7 +93,7 @@ def sweep(table: "pd.DataFrame", alike: str = "all but gamma") -> "pd.DataFrame"
     alike: the column that the group shares; "all but shape" lets the scale of the prior follow γ so
     that the norm stays.
 
-    A row is a value of γ. Columns: n seeds; the means of train, test, gap and last gap; against the
+    A row is a value of γ. Columns: seeds; the means of train, test, gap and last gap; against the
     least γ, by pairs of seeds, the difference of each of train, test and gap in hundredths of a nat
     with its interval. Empty where no group has two.
     """
@@ -109,7 +109,7 @@ def sweep(table: "pd.DataFrame", alike: str = "all but gamma") -> "pd.DataFrame"
     }
     first = by_gamma[min(by_gamma)]
     for gamma, g in by_gamma.items():
-        row = {"n": len(g), **g[["train", "test", "gap", "last gap"]].mean()}
+        row = {"seeds": len(g), **g[["train", "test", "gap", "last gap"]].mean()}
         for figure in ("train", "test", "gap"):
             d = (100 * (g[figure] - first[figure])).dropna()
             if gamma != min(by_gamma) and len(d) > 1:
@@ -122,10 +122,11 @@ def sweep(table: "pd.DataFrame", alike: str = "all but gamma") -> "pd.DataFrame"
 def at_trained(table: "pd.DataFrame", family: str) -> "pd.DataFrame":
     """Return theorem 4.1 evaluated at the word matrices that a family of models has trained.
 
-    table: of `runs`. A row is a method, with the means over its n seeds. Columns: falls, the
+    table: of `runs`. A row is a method, with the means over its seeds. Columns: falls, the
     largest γ with σ_k ≤ σ₁ k^{−γ} for every k; bound, the least of head and tail over m and over γ,
-    divided by C₁ A N / √n; norm, ‖W‖_F; gap, at the best epoch; test, the loss. The theorem wants
-    σ_k ≤ k^{−γ}, so the bound is that of W / c times c, for the least c with σ_k ≤ c k^{−γ}.
+    divided by C₁ A N / √n; norm, ‖W‖_F; gap, at the best epoch; test, the loss; seeds. The
+    theorem wants σ_k ≤ k^{−γ}, so the bound is that of W / c times c, for the least c with
+    σ_k ≤ c k^{−γ}.
     """
     import pandas as pd
 
@@ -143,7 +144,7 @@ def at_trained(table: "pd.DataFrame", family: str) -> "pd.DataFrame":
     columns = ["method", "falls", "bound", "norm", "gap", "test"]
     groups = pd.DataFrame(rows, columns=columns).groupby("method")
     means: Any = groups.mean()
-    return means.assign(n=groups.size()).sort_values("bound")
+    return means.assign(seeds=groups.size()).sort_values("bound")
 
 
 def _head_and_tail(sigma: np.ndarray, gamma: float) -> float:
@@ -181,7 +182,7 @@ def slopes(table: "pd.DataFrame", figure: str = "gap") -> "pd.DataFrame":
     figure: its column.
 
     A row is a value of γ. Columns: slope, the mean over seeds of the least-squares line, low and
-    high, its 95 % interval, n seeds. A seed counts with three sizes or more of which all gaps are
+    high, its 95 % interval, seeds. A seed counts with three sizes or more of which all gaps are
     above 0, since no other has a logarithm.
     """
     import pandas as pd
@@ -192,11 +193,11 @@ def slopes(table: "pd.DataFrame", figure: str = "gap") -> "pd.DataFrame":
         for _, line in group.groupby("seed"):
             if len(line) > 2 and np.all(line[figure] > 0):
                 lines.append(np.polyfit(np.log(line.n), np.log(line[figure]), 1)[0])
-        row = {"slope": np.mean(lines) if lines else np.nan, "n": len(lines)}
+        row = {"slope": np.mean(lines) if lines else np.nan, "seeds": len(lines)}
         if len(lines) > 1:
             row["low"], row["high"] = comparison.interval(lines)
         rows[gamma] = row
-    columns = ["slope", "low", "high", "n"]
+    columns = ["slope", "low", "high", "seeds"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("γ")
 
 
@@ -205,9 +206,9 @@ def remark(table: "pd.DataFrame") -> "pd.DataFrame":
 
     table: of `decay`.
 
-    Columns: for train, gap and test the difference in hundredths of a nat with its interval; n
-    pairs. Remark 4.2 of the paper expects a greater training loss and a smaller gap. The index is
-    the number of tokens.
+    Columns: for train, gap and test the difference in hundredths of a nat with its interval; seeds,
+    the number of pairs. Remark 4.2 of the paper expects a greater training loss and a smaller gap.
+    The index is the number of tokens.
     """
     import pandas as pd
 
@@ -225,11 +226,11 @@ def remark(table: "pd.DataFrame") -> "pd.DataFrame":
             if len(d) > 1:
                 low, high = comparison.interval(d)
                 row |= {figure: d.mean(), f"{figure} low": low, f"{figure} high": high}
-                row["n"] = len(d)
+                row["seeds"] = len(d)
         if row:
             rows[tokens] = row
     names = [f"{f}{end}" for f in ("train", "gap", "test") for end in ("", " low", " high")]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=[*names, "n"])
+    return pd.DataFrame.from_dict(rows, orient="index", columns=[*names, "seeds"])
 
 
 def by_size(table: "pd.DataFrame", method: str = "tied") -> "pd.DataFrame":
@@ -237,17 +238,21 @@ def by_size(table: "pd.DataFrame", method: str = "tied") -> "pd.DataFrame":
 
     The setting is the best on validation text, of the settings with most seeds.
 
-    Columns: tokens, words, n seeds, gap at the best epoch and at the last, spread over seeds.
+    Columns: tokens, words, seeds, gap at the best epoch and at the last, spread over seeds.
     """
     import pandas as pd
 
-    columns = ["tokens", "words", "n", "gap", "last gap", "sd"]
+    columns = ["tokens", "words", "seeds", "gap", "last gap", "sd"]
     rows = {}
     for text, group in table.loc[table.method == method].groupby("text"):
         losses = group.groupby("setting").valid.agg(["mean", "size"])
         best = losses["mean"][losses["size"] == losses["size"].max()].idxmin()
         chosen = group[group.setting == best]
-        row = {"tokens": chosen.tokens.iloc[0], "words": chosen.words.iloc[0], "n": len(chosen)}
-        row |= {"gap": chosen.gap.mean(), "last gap": chosen["last gap"].mean()}
+        row = {"tokens": chosen.tokens.iloc[0], "words": chosen.words.iloc[0]}
+        row |= {
+            "seeds": len(chosen),
+            "gap": chosen.gap.mean(),
+            "last gap": chosen["last gap"].mean(),
+        }
         rows[text] = row | {"sd": chosen.gap.std()}
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).sort_values("tokens")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MODELS = "benchmarks/models"  # the kept tables of `python -m benchmarks models --keep`
 LAYERS = "benchmarks/layers"  # the kept tables of `python -m benchmarks output-layers --keep`
-PLAINLY = "plainly"  # so end the variants of runs by the plain loop
+PLAINLY = "plainly"  # so end the recipes of runs by the plain loop, or their variants once kept
 COLUMNS = ["recipe", "variant", "family", "method", "rest", "seed", "text", "machine", "tokens"]
 COLUMNS += ["size", "shape", "precision", "seconds", "megabytes", "core minutes", "perplexity"]
 COLUMNS += ["valid", "continued", "components"]
@@ -39,7 +39,7 @@ def runs(of: Evidence) -> "pd.DataFrame":
         origin = run.content["provenance"]
         if provenance.on_gpu(origin) or run.tier == "small" or run.figure("test_bleu") is not None:
             continue
-        if run.setting.variant.endswith(PLAINLY):
+        if PLAINLY in (run.setting.recipe.split("/")[-1], run.setting.variant.split("-")[-1]):
             continue
         family, method, rest = evidence.parts_of(run.setting.recipe)
         threads = origin.get("threads", 1)
@@ -152,16 +152,16 @@ def by_model(table: "pd.DataFrame") -> "pd.DataFrame":
     table: of `runs`. A row is a text, a recipe, a machine with its threads, a precision. Columns: n
     runs; seconds, the median over them of the seconds an epoch; megabytes, the median peak of the
     process. Of a family of recipes those are taken whose softmax has one word matrix, else those
-    with two. Runs with other settings count, since these change no product.
+    with two. Runs of another size or shape are rows of their own.
     """
     import pandas as pd
 
     plain = table[table.method.isin(["tied", "untied"]) & ~table.continued]
     both = plain.groupby("family").method.transform(lambda names: "tied" in set(names))
     plain = plain[(plain.method == "tied") | ~both]
-    groups = plain.groupby(["text", "recipe", "machine", "precision"])
+    groups = plain.groupby(["text", "recipe", "machine", "precision", "size", "shape"])
     figures = pd.DataFrame(groups[["seconds", "megabytes"]].median())
-    return figures.assign(n=groups.size())
+    return figures.assign(n=groups.size()).droplevel(["size", "shape"])
 
 
 def front(cost, loss) -> np.ndarray:

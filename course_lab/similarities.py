@@ -40,7 +40,7 @@ def scores(of: Evidence) -> "pd.DataFrame":
         if run.tier == "small":
             continue
         setting = run.setting
-        family = evidence.parts_of(setting.recipe)[0]
+        family = evidence.family_of(setting.recipe)
         model = " ".join([setting.recipe, setting.variant]).strip()
         for name, told in lists.items():
             if told.get("rho") is not None:
@@ -90,8 +90,8 @@ def compared(table: "pd.DataFrame", family: str, baseline: str = "tied") -> "pd.
     # A greater ρ is better, and `verdict` takes less for better: what is tested is ρ lost.
     lost = {m: (100 * (means.loc[baseline] - means.loc[m])).dropna() for m in means.index}
     lost = {m: values for m, values in lost.items() if m != baseline and len(values) > 1}
-    parts = [evidence.parts_of(name) for name in recipes]
-    declared = {method for of_family, method, _ in parts if of_family == family} - {baseline}
+    members = [name for name in recipes if evidence.family_of(name) == family]
+    declared = {evidence.parts_of(name)[1] for name in members} - {baseline}
     rows = comparison.tested(lost, MARGIN, family=len(declared | lost.keys()))
     for row in rows.values():
         row |= {"difference": -row["difference"], "low": -row["high"], "high": -row["low"]}

@@ -244,9 +244,9 @@ display(
 # %% [markdown]
 # **Figure 2.** Here the predictions are answered.
 #
-# 1. The bound is sharp. On the language that a softmax made, one softmax reaches the truth at $d = 12$.
-#    The bound says that fewer than 12 dimensions cannot do. That 12 are enough is special to this
-#    table.
+# 1. The bound is sharp. On the first language one softmax reaches the truth at $d = 12$.
+#    By the bound, fewer than 12 cannot reach it. Twelve are enough because a softmax of 12 dimensions
+#    made this table.
 # 2. Below 12 there is no jump. Each further dimension takes its part of the excess. That a matrix *has* rank 80
 #    says little about how much is lost: in the lower panel the excess falls smoothly.
 # 3. A mixture fits better at every $d$ on the language that *is* a mixture, with more numbers for each context
@@ -273,8 +273,8 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 3.** The softmax has no singular value beyond $d + 2$. Those of the truth are small after the first,
-# and so is what each dimension adds.
+# **Figure 3.** The softmax has no singular value beyond $d + 2$. Those of the truth
+# fall slowly after the first, and each dimension adds a further part.
 
 # %% [markdown]
 # ## A real model
@@ -290,7 +290,7 @@ plots.show(
 #   columns, where $u$ is the precision of the numbers, here `float32`. Press' rank asks which directions are
 #   more than rounding.
 # - The **ε-effective rank** is the number of directions that carry all but a share ε of the sum of squares. The
-#   effective rank asks which directions matter.
+#   effective rank asks which directions are large.
 
 # %%
 recipe = course_lab.recipes["docstrings/transformer-128/tied"]

@@ -33,7 +33,7 @@
 # **Prerequisites.** Lessons [5](05_tying_and_augmented_loss.ipynb) on tying,
 # [8](08_spectrum_control.ipynb) on the spectrum and [11](11_modern_remedies.ipynb) on the optimiser.
 #
-# **Reading.** 27 minutes. **Difficulty.** 2 of 3.
+# **Reading.** 28 minutes. **Difficulty.** 2 of 3.
 #
 # | profile | minutes | runs on | what is trained before your eyes |
 # |---|---|---|---|
@@ -207,10 +207,10 @@ print("reading begins with over a third:", first.iloc[:3].min() > 1 / 3)
 print("and falls below a hundredth:", least.iloc[:3].max() < 0.01)
 
 # %% [markdown]
-# **Figure 2.** At the start both gradients weigh the same. Then reading loses its part, and so do the contexts:
-# the model learns how frequent the words are, for which all contexts may be the same, and nothing flows
-# back through them to the words that were read. For frequent words reading returns with the spread; for the
-# others its share goes up and down before it returns. This answers the first prediction: after a hundred steps
+# **Figure 2.** At the start both gradients weigh the same. Then the share of reading falls, and the spread of the
+# contexts falls with it. The model first learns how frequent the words are. For this all contexts may be the
+# same, so little gradient flows back through the contexts to the words that were read. For frequent words reading
+# returns with the spread; for the others its share goes up and down before it returns. This answers the first prediction: after a hundred steps
 # most of the gradient comes from predicting.
 #
 # Lopardo et al. (2026) find in large models that the gradient of predicting rules a tied matrix early in training.
@@ -311,10 +311,10 @@ ours = ember_step(x.grad, torch.zeros(N, 1), torch.zeros(d), 1)
 print("the library's step is ours:", torch.allclose(-x, ours, rtol=1e-3))
 
 # %% [markdown]
-# The table answers the third prediction: nearly all of the way that Adam moves a rare row falls into steps
-# without the word. Ember has no such steps. But with either method, one use of a rare word moves its row
-# several times as far as one use of a frequent word, because both divide by a memory of the row's own
-# gradients.
+# *Way for a use* is the whole way divided by the number of uses. The *idle share* of the way falls into steps
+# without the word. The table answers the third prediction: nearly all of the way that Adam moves a rare row is
+# idle. Ember has no idle steps. But with Ember, too, one use of a rare word moves its row several times as far as
+# one use of a frequent word.
 #
 # [Ember's author](https://github.com/katop1234/ember) reports steps of Adam on rare rows that are a hundred times
 # too large and more. Exercise 1 asks how large the step after a long silence is.
@@ -423,8 +423,8 @@ display(Code(source, language="python"))
 # %% [markdown]
 # ## Beside our own runs
 #
-# The plan `data/plans/record-holders.toml` repeats every trick at the desk tier: one QRNN on all of the Penn
-# Treebank, with no rate tuned. A row's *claimed* effect is that of all that changed together. *Ours* is the
+# The plan `data/plans/record-holders.toml` is to repeat every trick in one small recurrent network on all of the
+# Penn Treebank, with no learning rate tuned. We call these runs the *desk*; many are still missing. A row's *claimed* effect is that of all that changed together. *Ours* is the
 # difference of test perplexity, with its 95 % interval over pairs of runs that share a seed.
 
 # %%
@@ -436,8 +436,8 @@ table.drop(columns="pairs").set_index("trick")
 
 # %% [markdown]
 # Seconds are not perplexity, so only the *signs* compare. *Untested* means that fewer than two pairs of runs
-# are kept. *Undecided* means that the pairs at hand could not tell. The tests are corrected over the whole
-# table by Holm's rule, its untested rows included.
+# are kept. *Undecided* means that the pairs at hand could not tell. The tests are corrected for the number of
+# rows, untested rows included.
 #
 # The first two rows are one comparison, read both ways. They answer the fourth prediction: a record compares
 # a whole model with the model before it. Both records may be true of their own year, and neither says that
@@ -555,7 +555,9 @@ check("12.2", as_sigmoid, is_a_cap)
 # %% [markdown]
 # ## What we saw
 #
-# First, here is what the runs of the desk say of each claim that has two pairs of seeds or more.
+# First, here is what the runs of the desk say of each claim that has two pairs of seeds or more. A claim is our
+# short form of one part of a record. *Disagrees* means that this part alone does harm in our small model, and does
+# not refute the record.
 
 # %%
 names = table.index[table.pairs > 1]

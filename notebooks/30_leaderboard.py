@@ -137,19 +137,22 @@ else:
 # %% [markdown]
 # ## The ledger
 #
-# The ledger has one row a claim. Both numbers are differences of the method from its baseline in per cent, 100
-# times the difference of logarithms. So −4 % means a perplexity of 96 where the baseline has 100. A large
+# The ledger has one row a claim. Both numbers are differences of the method from its baseline in per cent of the
+# column *figure*, 100 times the difference of logarithms. So −4 % means a perplexity of 96 where the baseline has 100. A large
 # difference of logarithms is less than the per cent of the figure itself, and a very large one is printed as a
 # factor. Some claims compare a figure with a level, such as a share of 0.9; then each seed counts as a pair.
 # *Published* is the mean over the rows that the paper prints for the claim. *Ours* is the mean over pairs of
 # runs that share a seed, with its 95 % interval.
 #
 # The test is the paired t-test. Its $p$ is corrected by Holm over all claims that a comparison of runs can test,
-# whether runs are kept or not. So no verdict fades as runs are added. These are the verdicts:
+# whether runs are kept or not. So new runs of one claim do not weaken the verdict of another. The printed interval
+# is not corrected: that of an undecided claim may lie wholly on one side of 0. These are the verdicts:
 #
 # - **agrees**, **disagrees**: the corrected p is below 0.05, and the difference goes the claimed or the
-#   other way. A claim that there is *no* difference agrees when the data exclude 2 % either way, and a claim
-#   that there is *no gain* when they exclude a gain of 2 %. They disagree when the data exclude less than 2 %;
+#   other way. This speaks of the sign alone. A distance that is 0.4 % smaller agrees, though it is hardly
+#   smaller. For a claim of *no* difference another test decides, and the column p plays no part. Such a claim
+#   agrees when the data exclude 2 % either way, and a claim that there is *no gain* when they exclude a gain of
+#   2 %. They disagree when the data exclude less than 2 %;
 # - **no difference larger than x %**: the data exclude x, because the *90 %* interval lies within ±x. The 95 %
 #   interval of the table may reach beyond x. The number x is the published difference, rounded down to a tenth,
 #   at least 0.5 and at most 10, and 2 where none is published. This verdict is not corrected;
@@ -161,7 +164,7 @@ else:
 #   shown, but they decide nothing.
 #
 # Where both sides stand at their greatest possible rank, nothing varies from seed to seed. The interval then has
-# no width, and a p of 0 is no test.
+# no width, and a p of 0 is no test: the verdict follows from how the models are made.
 #
 # Models of several kinds may test one claim. Then the comparison of the best tier and the most seeds decides,
 # and *elsewhere* tells what the other comparisons say. `claims.tests(claims.claim(NAME), of)` lists the runs
@@ -264,8 +267,9 @@ for one in nearly.index:
 print(*dict.fromkeys(commands), sep="\n")
 
 # %% [markdown]
-# Hours decide what is tested. Here are the plans that have a kept run or an estimate, with the hours that the
-# kept runs took: wall time, of one or two cores for most runs and of a GPU for the others. A run that is missing has
+# Hours decide what is tested. Here are the plans that have a kept run or an estimate. *Hours* is the wall time of
+# the kept runs, of one or two cores for most runs and of a GPU for the others. *Estimated* is the plan's guess for
+# all of its runs, kept or not, on one core. A run of two plans counts in both. A run that is missing has
 # not been computed yet, for want of hours. Plans with neither a kept run nor an estimate are left out.
 
 # %%

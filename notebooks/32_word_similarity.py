@@ -90,7 +90,8 @@ lists = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 lists.round(2)
 
 # %% [markdown]
-# Thirteen lists are not thirteen witnesses, because some lists are parts of others:
+# The paper has thirteen lists. They are not thirteen witnesses, because some of them are parts of others. The
+# next table shows this for the lists that are at hand:
 
 # %%
 overlap = similarities.overlap(similarities.at_hand())
@@ -137,8 +138,9 @@ keep = means[means.centred > means.rho / 2] if len(means) else means
 if len(keep) > 3:
     r = spearman(keep.perplexity, keep.centred)
     said = f"{r.r:+.2f} [{r.low:+.2f}, {r.high:+.2f}]"
+    tells = "tells" if r.high < 0 else "does not tell"
 else:
-    said = "unknown"
+    said, tells = "unknown", "does not tell"
 display(Markdown(
     "Spearman's rank correlation of perplexity and the centred score, "
     f"over {len(keep)} models: {said}."
@@ -163,7 +165,7 @@ display(Markdown(
 # - What is left of $\rho$ when frequency is held fixed? The column *held* has the partial rank correlation. The
 #   column *judged* has the rank correlation of the *judgements* with frequency.
 #
-# The table is for the model of least perplexity among those that have kept the cosines.
+# The first table is for the model of least perplexity among those that have kept the cosines.
 
 # %%
 judged = similarities.at_hand()
@@ -192,14 +194,14 @@ if len(kinds):
     )
 
 # %% [markdown]
-# Taking the mean row away turns the sign of the correlation with frequency, and whitening by frequency removes
-# this correlation. Where the column *judged* is near 0, the judgements hardly depend on frequency. What
-# frequency adds to a cosine is then noise to $\rho$. How much of $\rho$ does one regain when frequency is held
-# fixed?
+# In the model of the figure, taking the mean row away turns the sign of the correlation with frequency, and
+# whitening by frequency removes this correlation. Where the column *judged* is near 0, the judgements hardly
+# depend on frequency. What frequency adds to a cosine is then noise to $\rho$. How much of $\rho$ does one
+# regain when frequency is held fixed?
 #
-# The table has the means over lists for several models, and *regained* is *held* less *rho*. With coupled Adam
-# and with the cosine penalty even the raw cosine hardly depends on frequency. Whitening removes the dependence
-# in most models, and not in all:
+# The table has the means over lists for the six models of least perplexity, and *regained* is *held* less *rho*.
+# Coupled Adam changes how much a raw cosine depends on frequency. Whitening removes the dependence in most
+# models, and not in all:
 
 # %%
 by_model = similarities.by_model(tables)
@@ -225,7 +227,8 @@ if len(by_model) > 2:
     ))  # fmt: skip
 
 # %% [markdown]
-# So a cosine that hardly depends on frequency has little to regain.
+# A positive correlation says that cosines which depend more on frequency regain more. The correlation is over
+# points that are not independent, because three of them are of one model.
 
 # %% [markdown]
 # ## Winning
@@ -257,7 +260,9 @@ clear = {name: int((counts >= enough).to_numpy().sum())
          for name, counts in theirs.items()}  # fmt: skip
 told = ", ".join(f"{n} on the {name}" for name, n in clear.items())
 display(Markdown(
-    f"By coins, *p* is below 0.05 from {enough} wins on. Of "
+    f"By coins, *p* is below 0.05 from {enough} wins on. The {won} wins "
+    "of *moc* over *mos* on the Penn Treebank have a *p* of "
+    f"{binomtest(int(won), 13).pvalue:.2f}. Of "
     f"{len(ptb) * (len(ptb) - 1) // 2} pairs of models so many have "
     f"a winner: {told}."
 ))  # fmt: skip
@@ -406,21 +411,25 @@ alike = table.verdict.astype(str).str.startswith("no difference").sum()
 higher = ", ".join(table.index[table.verdict == "better"]) or "none"
 
 # %%
-display(
-    Markdown(
-        f"{int((lists.counts == 'yes').sum())} of {len(lists)} lists have "
-        f"{similarities.ENOUGH} pairs or more. Of {len(means)} models "
-        f"{int((means.centred < means.rho / 2).sum())} owe over half of "
-        "their score to the mean row.\n\nThe number of lists won differs "
-        f"from one half of the lists by {told_off}. Of {compared} pairs "
-        f"of methods {changed} lose their winner at another seed. For "
-        f"{alike} of {len(table)} output layers the runs exclude a "
-        f"difference of {similarities.MARGIN:g} hundredths of ρ from the "
-        f"softmax (family `{family}`). A surely higher mean ρ than the "
-        f"softmax have: {higher}. Over {len(keep)} models whose "
-        f"score stays, perplexity and centred score correlate at {said}."
-    )
-)
+display(Markdown(
+    f"{int((lists.counts == 'yes').sum())} of {len(lists)} lists have "
+    f"{similarities.ENOUGH} pairs or more. Of {len(means)} models "
+    f"{int((means.centred < means.rho / 2).sum())} owe over half of "
+    "their score to the mean row. A count of wins says something if it "
+    "is further from one half of the lists for two methods than for two "
+    f"seeds. The mean distances are these: {told_off}. Of {compared} "
+    f"pairs of methods {changed} lose their winner at another seed."
+))  # fmt: skip
+
+# %%
+display(Markdown(
+    f"For {alike} of {len(table)} methods the runs exclude a difference "
+    f"of {similarities.MARGIN:g} hundredths of ρ from the softmax (family "
+    f"`{family}`). Methods whose mean ρ is above the softmax's after "
+    f"correction: {higher}. Over the {len(keep)} models whose score "
+    f"stays, perplexity and centred score correlate at {said}: so far "
+    f"the score {tells} better models from worse ones."
+))  # fmt: skip
 
 # %% [markdown]
 # ## References

@@ -66,13 +66,15 @@ layers = kept_costs.layers()
 # each logit?
 
 # %% [markdown]
-# ## Each layer against the softmax
+# ## Each method against the softmax
 #
-# We compare runs that share the seed, the model, the text, the machine and the number of threads. The ratio is
+# We compare each method with the tied softmax, by runs that share the seed, the model, the text, the machine and
+# the number of threads. Most methods change the output layer, some the loss or the optimiser. The ratio is
 # the exponential of the mean difference of $\log(\text{seconds})$ over $n$ seeds, with its 95 % interval. The
 # published ratio comes from Table 2 of parthiban2021, for an AWD-LSTM on a V100 GPU. The encoder of this
 # AWD-LSTM takes a larger share of the time than the encoder of our small model. Our mixture has 4 components and
-# the published mixture has 15, so it has no published ratio beside it.
+# the published mixture has 15, so it has no published ratio beside it. The intervals are not corrected for the
+# number of methods, and $p$ is. A method differs from the softmax where $p$ is below 0.05.
 
 # %%
 ratios = kept_costs.ratios(runs)
@@ -81,7 +83,7 @@ if len(ratios):
     title = f"{dearest.method} takes {dearest.ratio:.1f} times as long"
     plots.show(
         plots.multiples(ratios, title),
-        alt="For each output layer the ratio of its seconds an epoch to "
+        alt="For each method the ratio of its seconds an epoch to "
         "the softmax's: a dot with its interval for ours, a diamond for "
         f"the published ratio. {title} as the softmax.",
     )
@@ -98,6 +100,8 @@ memory.round(2)
 
 # %% [markdown]
 # ## What the papers say of time and memory
+#
+# Each cell is a ratio to the softmax. The last column has the softmax itself, in seconds an epoch or gigabytes.
 
 # %%
 rows = published.rows()
@@ -114,9 +118,9 @@ relative.round(2).astype(object).fillna("")
 #
 # The kept benchmarks train each model in turn with this course's code and with a plain form of the same model
 # in PyTorch. There is one benchmark for each kind of processor. *Ours* is our speed in tokens a second. *Times
-# plain* compares our speed with that of the plain form. The *floor* is the speed that the products of matrices
-# alone would allow. The *reference* is the speed of the papers' released code on another machine, halfway between
-# its slowest and its fastest run. The rows *cache* and *dynamic* adapt a trained model to the test text.
+# plain* compares our speed with that of the plain form. *Of the floor* is our speed divided by the speed that the
+# products of matrices alone would allow. *Times reference* divides our speed by that of the papers' released code
+# on another machine, so it does not compare the codes alone. The rows *cache* and *dynamic* adapt a trained model to the test text.
 # *Memory* is our peak divided by that of the plain form.
 
 # %%
@@ -147,7 +151,8 @@ kept_costs.by_model(runs).round().astype("Int64")
 #
 # The tables time the forward and the backward pass from given contexts of size 400, by the number of words.
 # *Times naive* is our time divided by the time of the layer's plain PyTorch form, so below 1 our code is
-# quicker. *Times softmax* is the layer's time divided by the time of our softmax. The row of the softmax
+# quicker. *Times softmax* is the layer's time divided by the time of our softmax. The mixtures have 15 components
+# here, and there is no encoder beside the layer, so the mixture's factor is larger than in the first figure. The row of the softmax
 # compares it with itself, so its distance from 1 shows what chance alone does to a ratio. Single cells may be
 # off by more, because each row has its own measurement. *Softmax by torch* is PyTorch's own chunked
 # cross-entropy. A cell is empty where the plain form does not fit into the machine's memory, or where nothing
@@ -173,7 +178,7 @@ print("on the front:", kept_costs.front(cost, loss).tolist())
 # ## Quality against cost
 #
 # A setting is on the **Pareto front** if no other setting is at least as cheap and at least as good, and better
-# in one of the two. A setting that is not on the front need not be run. Cost is in core minutes: the minutes of
+# in one of the two. A setting that is far from the front need not be run. Cost is in core minutes: the minutes of
 # a run times its threads. How good a setting is, its *validation* perplexity decides. The figure shows the test
 # perplexity, for which nothing was chosen. Each mark is the median over the seeds of a setting on the Penn
 # Treebank, and the column *n* of the table below says how many seeds there are. With one seed a place on the
@@ -211,9 +216,8 @@ machines = ptb.groupby("machine").size()
 display(machines.rename("runs").to_frame())
 
 # %% [markdown]
-# The marks belong to several machines and precisions. So two settings on the front whose costs differ by less
-# than a factor of two are not told apart. The ratios above are within one machine. They tell a layer from the
-# softmax where their interval does not contain 1.
+# The marks belong to several machines and precisions, which change the minutes of a run, too. So neighbours on the
+# front are not told apart. The ratios above are within one machine.
 
 # %% [markdown]
 # ## What would change the answer
@@ -221,8 +225,8 @@ display(machines.rename("runs").to_frame())
 # - **A vocabulary of another size.** The cost of an output layer grows with the number of words, and the cost
 #   of the encoder does not. The tables of layers above have the sizes that are kept; `python -m benchmarks
 #   output-layers` measures others on your machine.
-# - **A GPU.** Elementwise work makes PLIF and SigSoftmax expensive on a core. On the paper's GPU this work costs
-#   less, as the published ratios above show.
+# - **A GPU.** Elementwise work makes PLIF and SigSoftmax expensive on a core. The published ratios, of a GPU, are
+#   smaller. The GPU or the larger encoder may be the reason, and our runs cannot tell which.
 # - **A quiet machine.** Some of the runs shared their machine with other work. The two runs of a pair ran one
 #   after the other, so other work may have slowed only one of the two.
 # - **More settings at the same budget** would move the front.
@@ -309,7 +313,7 @@ cached = factors["times plain"][adapts]
 # %%
 display(
     Markdown(
-        "Times the softmax's seconds an epoch, on one core: "
+        "Times the tied softmax's seconds an epoch, on one core: "
         f"{', '.join(said) or 'no pairs are kept'}.\n\nThe course's code "
         f"is {kept.min():.2f} to {kept.max():.2f} times as fast as plain "
         f"PyTorch, {kept.median():.2f} in the median of {len(kept)} kept "

@@ -89,12 +89,16 @@ def read_rows(path: Path) -> tuple[dict, ...]:
     """Return the rows of a table that `write` made; CourseError for any other file."""
     try:
         rows = json.loads(Path(path).read_text("utf-8"))["matrices"]
+        if not isinstance(rows, list) or not rows:
+            raise ValueError("it lists no matrices")
         for row in rows:
-            severities = [float(value) for value in row["severities"].values()]
-            if not all(0 <= value <= 1 for value in severities):
-                raise ValueError("a severity is not between 0 and 1")
-            if row["predicts"] not in (True, False, None) or "sha256" not in row:
-                raise ValueError("a row does not say its file, or whether its matrix predicts")
+            severities = row["severities"].values()
+            if not all(type(value) in (int, float) and 0 <= value <= 1 for value in severities):
+                raise ValueError("a severity is no number between 0 and 1")
+            if not isinstance(row["predicts"], bool | None):
+                raise ValueError("a row does not say whether its matrix predicts")
+            if not isinstance(row["sha256"], str | None):
+                raise ValueError("a row does not say its file")
     except OSError as error:
         raise CourseError(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -39,8 +39,8 @@ def row_of_file(path: Path) -> dict:
     """Return the row of a checkpoint of the user's own; CourseError if it cannot be read."""
     source = read(path)
     return {
-        "name": source.path.name,
-        "title": f"{source.path.name}: {source.kind}",
+        "name": str(path),  # runs of one profile and seed have the same name of folder
+        "title": source.notes[0] if source.notes else source.kind,
         "source": [str(source.path)],
         "sha256": digest(source),
         "licence": None,

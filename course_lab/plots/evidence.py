@@ -240,7 +240,7 @@ def off_half(counts, title: str) -> Figure:
 
 
 def win_matrices(matrices: "Mapping[str, pd.DataFrame]", lists: int, title: str) -> Figure:
-    """Draw tables of wins beside each other, each under its name.
+    """Draw tables of wins one below the other, each under its name.
 
     matrices: DataFrames of `statistics.wins` by name, with the same models. lists: how many there
         are; half of them is white.
@@ -272,14 +272,17 @@ def shares(table, title: str) -> Figure:
 def named_points(x, y, names, xlabel: str, ylabel: str, title: str) -> Figure:
     """Draw points whose names stand beside them, on a logarithmic axis from left to right.
 
-    x, y: (n,), x above 0. names: (n,), words. A name stands where it lies on no point and on no
-    name before it: to the right of its point, to the left, above or below.
+    x, y: (n,), x above 0. names: (n,), words. A name stands to the right or to the left of its
+    point, or a little lower or higher, where it lies on no point and on no name before it.
     """
     figure, ax = panels(height=4.2)
     x, y = (np.asarray(values, float) for values in (x, y))
     ax.plot(x, y, linestyle="", marker="o", color=COLOURS[0])
     ax.set(xscale="log")
     ax.margins(x=0.2, y=0.12)
+    _name_axes(ax, xlabel, ylabel, "")
+    figure.suptitle(textwrap.fill(title, WIDTH))
+    figure.draw_without_rendering()  # or the axes would not have their limits and place yet
     places = ax.transData.transform(np.column_stack([x, y])) * 72 / figure.dpi  # in points
     taken = [Bbox.from_bounds(across - 4, up - 4, 8, 8) for across, up in places]
     for i, name in enumerate(names):
@@ -288,8 +291,6 @@ def named_points(x, y, names, xlabel: str, ylabel: str, title: str) -> Figure:
         taken.append(box)
         place = {"xytext": shift, "textcoords": "offset points", "ha": side, "va": "center"}
         ax.annotate(name, (x[i], y[i]), fontsize=9, color=INK, path_effects=HALO, **place)
-    _name_axes(ax, xlabel, ylabel, "")
-    figure.suptitle(textwrap.fill(title, WIDTH))
     return figure
 
 

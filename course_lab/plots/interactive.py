@@ -82,6 +82,7 @@ class Panel(NamedTuple):
     log: whether y is logarithmic.
     labels: where the names stand in the axes: at the "top" of each curve, at its "end", or only in
         the legend.
+    square: whether the axes are as wide as high, as directions in a plane need.
     """
 
     curves: dict
@@ -92,6 +93,7 @@ class Panel(NamedTuple):
     title: str = ""
     log: bool = False
     labels: Literal["top", "end"] | None = None
+    square: bool = False
 
 
 def explorer(sliders, axes, captions, start) -> Animation:
@@ -101,7 +103,7 @@ def explorer(sliders, axes, captions, start) -> Animation:
     axes: `Panel`s, with at most 5 names of curves, which keep colour and dashes in all of them.
     captions: (n, …), a line for each combination of values.
     start: the indices of the values shown first, and in the figure for paper.
-    Raises CourseError if shapes disagree or the page exceeds 300 kB.
+    Raises CourseError if shapes disagree, for a sixth name, or if the page exceeds 300 kB.
     """
     # every curve that moves, and the captions, have an entry for each combination of values
     shape = tuple(len(values) for values in sliders.values())
@@ -115,6 +117,8 @@ def explorer(sliders, axes, captions, start) -> Animation:
 
     # what the page draws
     names = dict.fromkeys(name for panel in axes for name in panel.curves)
+    if len(names) > 5:
+        raise CourseError(f"an explorer has 5 names of curves at most, not {', '.join(names)}")
     styles = {name: i for i, name in enumerate(names)}
     data = {
         "names": list(sliders),
@@ -259,6 +263,7 @@ def _panel_data(panel: Panel, styles: dict) -> dict:
     return {
         "title": panel.title,
         "xlabel": panel.xlabel,
+        "square": panel.square,
         "ylabel": panel.ylabel,
         "xticks": plain_ticks(left, right),
         "yticks": power_ticks(low, high) if panel.log else plain_ticks(low, high),
@@ -299,6 +304,7 @@ def _explored(several, styles, start) -> Figure:
                 ax.annotate(name, (x[at], y[at]), (0, 9 * side), textcoords="offset points", **look)
         ax.set(xlabel=panel.xlabel, ylabel=panel.ylabel, xlim=panel.xlim, title=panel.title)
         ax.set(yscale="log" if panel.log else "linear", ylim=panel.ylim)
+        ax.set_box_aspect(1 if panel.square else None)
     handles = {k: h for ax in axes[0] for h, k in zip(*ax.get_legend_handles_labels(), strict=True)}
     figure.legend(handles.values(), handles, loc="outside lower center", ncols=2)
     return figure

@@ -38,8 +38,9 @@ def toy_layer(vectors, names, lengths, start: int) -> Animation:
     curves = {name: (degrees, probabilities[:, :, i]) for i, name in enumerate(names)}
     box = (-reach, reach)
     turning = "angle of the context (°)", "probability", (0, 360), (0, 1.12), "who wins where"
+    plane = "first number", "second number", box, box, "five word vectors"
     axes = [
-        Panel(rows, "first number", "second number", box, box, "five word vectors", labels="end"),
+        Panel(rows, *plane, labels="end", square=True),
         Panel(curves, *turning, labels="top"),
     ]
     best = probabilities.max(-1)
@@ -54,8 +55,8 @@ def bottleneck_explorer(truth, fitted, sizes, captions, d: int) -> Animation:
     """Draw what softmaxes of several sizes can say of a language whose truth is known.
 
     truth: log P, (M, N), with the singular values on the left and the ten likeliest words of the
-        least certain context on the right. fitted: a softmax's log P for each of the sizes. captions: a line for
-        each. d: the size shown first.
+        least certain context on the right. fitted: a softmax's log P for each of the sizes.
+    captions: a line for each. d: the size shown first.
     """
     truth = np.asarray(truth)
     context = truth.max(1).argmin()

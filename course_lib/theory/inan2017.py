@@ -66,7 +66,7 @@ def zero_loss_map(E: Numbers, H: Numbers, targets: Numbers) -> Tying:
     E, H = double(E).detach().cpu(), double(H).detach().cpu()
     targets = torch.as_tensor(targets).cpu()
     if len(targets) != len(H) or ((targets < 0) | (targets >= len(E))).any():
-        raise CourseError(f"each of {len(H)} contexts needs a word from 0 to {len(E) - 1}")
+        raise CourseError(f"{len(H)} contexts need as many words below {len(E)}; leave out others")
     wanted = E[targets]
     A = torch.linalg.lstsq(H, wanted, driver="gelsd").solution.T
     return Tying(A, float((H @ A.T - wanted).norm() / wanted.norm()))

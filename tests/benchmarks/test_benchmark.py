@@ -380,14 +380,15 @@ def test_plain_and_course_translators_are_the_same_function():
 @pytest.mark.parametrize("kind", ["course", "plain"])
 def test_a_step_adds_gradients_clips_them_and_updates(kind):
     model = torch.nn.Linear(1, 1, bias=False)
-    before = model.weight.item()
 
     def losses():
         yield from (30 * model.weight.sum(), 10 * model.weight.sum())
 
-    stepping(model, losses, 0.5, kind, "fp32", "cpu", clip=2.0)()
-    assert model.weight.item() == pytest.approx(before - 0.5 * 2.0, rel=1e-4)
-    assert model.weight.grad is None
+    for clip, gradient in ((2.0, 2.0), (50.0, 40.0)):
+        torch.nn.init.constant_(model.weight, 0.25)
+        stepping(model, losses, 0.5, kind, "fp32", "cpu", clip)()
+        assert model.weight.item() == pytest.approx(0.25 - 0.5 * gradient, rel=1e-4)
+        assert model.weight.grad is None
 
 
 def test_launches_are_operators_and_not_views():
@@ -395,6 +396,8 @@ def test_launches_are_operators_and_not_views():
     assert launches(lambda: x.detach().T.add(1).mul(2)) == 2
     assert launches(lambda: x.view(9)[:4].expand(2, 4)) == 0
     assert launches(lambda: torch.empty_like(torch.empty(3)).fill_(1)) == 1
+    W = torch.ones(4, 3)
+    assert launches(lambda: torch.nn.functional.linear(torch.ones_like(x)[None], W)) == 2
     step = SMALL["vd-lstm-200/ptb"].stepper("course", "fp32", "cpu")
     step()
     assert launches(step) == launches(step) > 20
@@ -508,6 +511,7 @@ def test_table_of_models(monkeypatch, tmp_path):
     monkeypatch.setattr(models, "in_a_process", here)
     monkeypatch.setattr(timing, "BUSY", math.inf)  # the tests may run beside each other
     monkeypatch.setattr(models, "_with_layer", lambda *a: lambda: sum(range(1000)))
+    monkeypatch.setattr(models, "limits", functools.partial(models.limits, size=256, megabytes=4))
     rows = list(models.models(list(SMALL), "bf16", 1, device="cpu"))
     assert [row["model"] for row in rows] == list(SMALL)
     for row in rows:

@@ -586,6 +586,7 @@ def test_the_ledger_on_a_page_names_the_runs_of_a_row(kept):
     shown = claims.shown(claims.ledger(evidence.read()))
     assert shown.runs[MOS] == f"{METHOD} standard against {PLAIN} standard, seeds 1 2 3"
     assert shown.place[MOS] == claims.claim(MOS).place
+    assert shown.figure[MOS] == "test perplexity"
     assert (shown.runs[shown.verdict == "untested"] == "").any()
 
 
@@ -626,6 +627,6 @@ def test_the_ledger_fits_a_terminal():
     for name, row in table.iterrows():
         assert f"({name}, {row.place})" in flat and " ".join(row.says.split()) in flat
     for name, row in claims.shown(table).iterrows():
-        for told in (row.published, row.ours, row.runs, row["why untested"], row.note):
+        for told in (row.figure, row.published, row.ours, row.runs, row["why untested"], row.note):
             assert " ".join(str(told).split()) in flat, name
     assert text.count("\n\n") == len(table) - 1

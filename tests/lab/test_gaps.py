@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from course_lab import evidence, gaps, results
+from course_lab import evidence, gaps, results, similarities
 from course_lab.planned import Planned
 from course_lib.regularizers import ExponentialPrior
 from course_lib.theory.wang2020 import generalisation_gap
@@ -41,7 +41,7 @@ def test_a_sweep_turns_gamma_alone_and_pairs_seeds(keep):
         keep(0.9, seed, 60.0 * seed, 90.0 * seed)
         keep(1.4, seed, 10.0, 11.0, size=32)  # has another width, and no partner
     table = gaps.sweep(gaps.runs(evidence.read()))
-    assert list(table.index) == [0.4, 0.9] and list(table.n) == [3, 3]
+    assert list(table.index) == [0.4, 0.9] and list(table.seeds) == [3, 3]
     assert table.gap[0.4] == pytest.approx(np.log(2)) and table.gap[0.9] == pytest.approx(
         np.log(1.5)
     )
@@ -63,6 +63,23 @@ def test_a_sweep_of_one_norm_lets_the_scale_follow_gamma(keep):
     assert list(gaps.sweep(runs).index) == [0.9, 1.4]
 
 
+def test_a_run_by_another_optimiser_is_no_run_of_the_family(tmp_path, monkeypatch):
+    """What stands behind the method in a recipe's name is part of the family."""
+    monkeypatch.setattr(results, "kept_folder", lambda: tmp_path)
+    epoch = {"epoch": 1, "train_perplexity": 90.0, "valid_perplexity": 99.0, "tokens": 100}
+    words = {"WS-353": {"rho": 0.3, "rho_centred": 0.3, "found": 200}}
+    metrics = {"best_epoch": 1, "test_perplexity": 98.0, "valid_perplexity": 99.0}
+    metrics |= {"geometry": {"singular_values": [2.0, 1.0]}, "word_similarity": words}
+    for recipe in ("ptb/desk/tied", "ptb/desk/cosine", "ptb/desk/tied/sgd-alone"):
+        planned = Planned(recipe, "standard", 1)
+        folder = tmp_path / planned.key
+        results.write_result(folder, planned.experiment(), [epoch], metrics, {})
+    of = evidence.read()
+    for table in (gaps.runs(of), similarities.scores(of)):
+        assert sorted(table.family) == ["ptb/desk", "ptb/desk", "ptb/desk/…/sgd-alone"]
+    assert list(gaps.at_trained(gaps.runs(of), "ptb/desk").seeds) == [1, 1]
+
+
 def test_without_a_sweep_there_is_none(keep):
     assert gaps.sweep(gaps.runs(evidence.read())).empty
     keep(0.4, 1, 50.0, 100.0)
@@ -75,7 +92,7 @@ def test_each_text_has_its_setting_that_is_best_in_validation_among_those_with_m
             keep(0.4, seed, 50.0, valid, lost, **{"optimisation.learning_rate": rate})
     keep(0.4, 1, 50.0, 90.0, **{"optimisation.learning_rate": 3e-3})  # a lucky seed
     (row,) = gaps.by_size(gaps.runs(evidence.read()), "spectrum-control").itertuples()
-    assert (row.n, row.tokens) == (2, 100) and row.gap == pytest.approx(np.log(100 / 50))
+    assert (row.seeds, row.tokens) == (2, 100) and row.gap == pytest.approx(np.log(100 / 50))
     assert gaps.by_size(gaps.runs(evidence.read()), "nothing").empty
 
 
@@ -92,7 +109,7 @@ def test_the_bound_of_a_trained_matrix_is_that_of_the_theorem():
     bent = np.where(k < 10, 1.0, 1 / k)
     table = trained(steep=1.0 / k, ten=10.0 / k, flat=np.ones(100), other=None, one=[1.0])
     assert trained(bent=bent).falls["bent"] == 0  # the slowest fall counts
-    assert list(table.index) == ["steep", "ten", "flat"] and (table.n == 1).all()
+    assert list(table.index) == ["steep", "ten", "flat"] and (table.seeds == 1).all()
     assert table.falls["steep"] == pytest.approx(1) and table.falls["flat"] == 0
     assert table.bound["ten"] == pytest.approx(10 * table.bound["steep"])
     least = [generalisation_gap(1 / k, 1.0, N=1, n=1, delta=1 - 1e-12).least]

@@ -304,6 +304,8 @@ def test_a_toy_layer_turns_contexts_of_every_length():
     ends, tops = (panel["curves"] for panel in data_in(drawn.page)["panels"])
     assert [curve["labels"] for curve in ends] == [[[1, 1]], [[1, 1]]]
     assert [len(curve["labels"]) for curve in tops] == [2, 2]  # one for each length
+    assert [panel["square"] for panel in data_in(drawn.page)["panels"]] == [True, False]
+    assert arrows.get_box_aspect() == 1 and turning.get_box_aspect() is None
 
 
 def test_a_small_softmax_has_fewer_singular_values_than_the_truth():
@@ -783,8 +785,11 @@ def test_no_name_lies_on_another_name_or_point():
     figure.draw_without_rendering()
     boxes = [text.get_window_extent() for text in figure.axes[0].texts]
     assert [text.get_text() for text in figure.axes[0].texts] == names
+    ax = figure.axes[0]
+    points = ax.transData.transform(np.column_stack([x, y]))
     for i, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in boxes[i + 1 :])
+        assert not any(box.contains(*point) for point in points)
 
 
 def test_win_matrices_stand_under_their_names():
@@ -844,6 +849,10 @@ def test_the_explorer_is_self_contained_and_accessible():
 
 
 def test_an_explorer_whose_shapes_disagree_says_so():
+    curve = ([0, 1], [0, 1])
+    six = plots.Panel(dict.fromkeys("abcdef", curve), "x", "y", (0, 1), (0, 1))
+    with pytest.raises(CourseError, match="5 names of curves at most, not a, b, c, d, e, f"):
+        plots.explorer({"s": [1]}, [six], ["told"], (0,))
     with pytest.raises(CourseError, match=r"captions: \(3,\) values for sliders of \(3, 2\)"):
         explorer(captions=["a"] * 3)
     with pytest.raises(CourseError, match=r"curve bent & moved: \(3, 2\) .* of \(2, 2\)"):

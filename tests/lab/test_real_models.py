@@ -1080,7 +1080,7 @@ def test_a_table_of_one_s_own_matrices_joins_the_atlas(tmp_path):
     result = CliRunner().invoke(application(), ["atlas", *files, "--out", str(table)])
     assert result.exit_code == 0 and "first.npy: 300 × 16" in result.output
     rows = atlas.read_rows(table)
-    assert [row["name"] for row in rows] == ["first.npy", "second.npy"]
+    assert [row["name"] for row in rows] == files
     alone = places(examine.examine(files[0]))["common_direction"]
     beside = places(examine.examine(files[0], atlas=table))["common_direction"]
     assert beside.matrices == alone.matrices + 1  # the second; the first is not held to itself
@@ -1099,6 +1099,10 @@ def test_a_table_of_one_s_own_matrices_joins_the_atlas(tmp_path):
         '{"matrices": [{"sha256": null, "severities": {"low_rank": 7}, "predicts": null}]}',
         '{"matrices": [{"sha256": null, "severities": {"low_rank": 0.5}, "predicts": "yes"}]}',
         '{"matrices": [{"severities": {"low_rank": 0.5}, "predicts": null}]}',
+        '{"matrices": [{"sha256": null, "severities": {"low_rank": "0.5"}, "predicts": null}]}',
+        '{"matrices": [{"sha256": null, "severities": {"low_rank": 0.5}, "predicts": 1}]}',
+        '{"matrices": [{"sha256": [], "severities": {"low_rank": 0.5}, "predicts": null}]}',
+        '{"matrices": {}}', '{"matrices": []}',
     ],
 )  # fmt: skip
 def test_what_is_no_table_is_refused(tmp_path, content):
