@@ -189,10 +189,10 @@ for language, truth in languages.items():
         for d in sizes:
             for seed in seeds:
                 torch.manual_seed(seed)
-                paid, log_p = fit(truth, make(FullWords(200, d)))
-                press = rank.spectrum(log_p).press_rank()
+                paid, found = fit(truth, make(FullWords(200, d)))
+                press = rank.spectrum(found).press_rank()
                 fits.append((language, name, d, paid, press))
-                fitted[language, name, d] = log_p
+                fitted[language, name, d] = found
 columns = ["language", "layer", "d", "excess", "rank"]
 table = pd.DataFrame(fits, columns=columns)
 means = table.pivot_table("excess", ["language", "layer"], "d")

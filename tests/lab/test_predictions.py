@@ -233,7 +233,7 @@ def test_a_gap_that_falls_like_a_root_has_that_slope(of):
     table = gaps.decay(of)
     assert len(table) == 36 and table.n.nunique() == 4 and table["γ"].nunique() == 3
     slopes = gaps.slopes(table)
-    assert slopes.slope.tolist() == pytest.approx([-0.5] * 3) and (slopes.n == 3).all()
+    assert slopes.slope.tolist() == pytest.approx([-0.5] * 3) and (slopes.seeds == 3).all()
     trade = gaps.remark(table)
     first, last = (
         np.mean([evidence_sample.gap_truth(gamma, 15_000, seed) for seed in (1, 2, 3)])
