@@ -1,5 +1,6 @@
 """`python -m benchmarks`: our training step beside the plain PyTorch one."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -78,11 +79,13 @@ def output_layers(
     _known("method", methods or (), measure.METHODS)
     _known("vocabulary", map(str, words), map(str, measure.SHAPES))
     _known("precision", precision, ("fp32", "bf16"))
-    if keep and methods:  # their rows join tables that are kept; missing ones are told now
-        from course_lab import results
-
-        for name in (f"{size}-{kind}" for size in words for kind in precision):
-            results.read_table(timing.named(measure.TABLE.replace("WORDS-PRECISION", name)))
+    tables = {
+        (size, kind): measure.TABLE.replace("WORDS-PRECISION", f"{size}-{kind}")
+        for size in words
+        for kind in precision
+    }
+    if keep and methods:
+        _known_tables(map(timing.named, tables.values()))
     _begin(threads, rounds)
     print("MB: beyond parameters and gradients; step: a training step over that with our softmax")
     columns = ("ms", "naive ms", "of naive", "of softmax", "MB", "naive MB", "step")
@@ -101,12 +104,9 @@ def output_layers(
                 )
                 print(f"{row['method']:<20}{cells}{remark(row)}", flush=True)
             if keep:
-                table = measure.TABLE.replace("WORDS-PRECISION", f"{size}-{kind}")
-                among = ()
-                if methods:  # the softmax was measured beside them
-                    measured = [row for row in measured if row["method"] in methods]
-                    among = measure.METHODS
-                print("kept:", timing.keep(table, measured, rounds, among))
+                asked = [row for row in measured if not methods or row["method"] in methods]
+                among = measure.METHODS if methods else ()
+                print("kept:", timing.keep(tables[size, kind], asked, rounds, among))
 
 
 @app.command("models")
@@ -252,6 +252,19 @@ def training(
             f"{kept[0].relative_to(results.kept_folder()).as_posix()}-check", table
         )
         print(f"kept {', '.join(map(str, [*kept, path]))}")
+
+
+def _known_tables(names: Iterable[str]) -> None:
+    """Raise CourseError for a table that is not kept, before a row of it is measured."""
+    from benchmarks.output_layers import TABLE
+    from course_lab import results
+
+    kept = results.tables(TABLE.split("/KIND")[0])
+    if missing := [name for name in names if name not in kept]:
+        raise CourseError(
+            f"no table {missing[0]} is kept, which the rows would join; keep a whole one first: "
+            "leave the methods out"
+        )
 
 
 def _known(kind: str, given, known) -> None:

@@ -52,6 +52,7 @@ from benchmarks.work import (
     timed,
 )
 from course_lib import machine
+from course_lib.errors import CourseError
 from course_lib.evaluation import cache, dynamic
 from course_lib.evaluation.perplexity import float32_products
 from course_lib.machine import keep_freed_memory
@@ -527,10 +528,14 @@ MB: peak of a fresh process"""
 def measured(names: list[str], precision: str, rounds: int, layers: bool = True) -> Iterator[dict]:
     """Yield the rows of `models`, then, with `layers`, of `output_layers`, with a bar on stderr.
 
-    Dynamic evaluation has no row in tf32, because the course computes it in full float32.
+    Dynamic evaluation has no row in tf32, because the course computes it in full float32;
+    CourseError where it alone is asked for.
     """
     if precision == "tf32":
-        names = [name for name in names if not isinstance(MODELS[name], DynamicCase)]
+        others = [name for name in names if not isinstance(MODELS[name], DynamicCase)]
+        if names and not others:
+            raise CourseError(f"{names[0]} is computed in full float32 and has no row in tf32")
+        names = others
     methods = list(METHODS) if layers else []
     rows = chain(models(names, precision, rounds), output_layers(methods, precision, rounds))
     with tqdm(total=len(names) + len(methods), leave=False, bar_format="{desc} {n}/{total}") as bar:

@@ -120,18 +120,17 @@ def keep(table: str, rows: list[dict], rounds: int, among: Iterable[str] = ()) -
     kind = rows[0]["machine"]
     name = named(table, kind)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    made = {"machine": kind, "provenance": provenance.origin(device), "rounds": rounds}
+    made = {"provenance": provenance.origin(device), "rounds": rounds}
     told = [{k: None if v != v else v for k, v in row.items()} for row in rows]  # JSON has no NaN
     if among:
         places = {method: place for place, method in enumerate(among)}
         kept = results.read_table(name)
         rows_of = {row["method"]: row for row in kept["rows"]}
-        own = {"provenance": made.pop("provenance"), "rounds": made.pop("rounds")}
-        rows_of |= {row["method"]: row | own for row in told}
+        rows_of |= {row["method"]: row | made for row in told}
         # Methods of the table that this PyTorch does not have come last.
         told = sorted(rows_of.values(), key=lambda row: places.get(row["method"], len(places)))
-        made |= {"provenance": kept["provenance"], "rounds": kept["rounds"]}
-    return results.write_table(name, made | {"rows": told})
+        made = {key: kept[key] for key in made}
+    return results.write_table(name, {"machine": kind, **made, "rows": told})
 
 
 def undisturbed(measure: Callable[[], dict], tries: int = 3) -> dict:

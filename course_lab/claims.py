@@ -58,20 +58,9 @@ MODELS = {  # of the tiers that are evidence
     "at scale": "Both models are trained as in the paper.",
     "desk": "The models differ from the paper's in size or budget, and each reads a whole text.",
 }
-COLUMNS = [
-    "paper",
-    "place",
-    "says",
-    "figure",
-    "verdict",
-    "published",
-    "ours",
-    "low",
-    "high",
-    "n",
-    "p",
-]
-COLUMNS += ["tier", "method", "baseline", "text", "tried", "seeds", "note", "elsewhere", "why"]
+COLUMNS = ["paper", "place", "says", "figure", "verdict", "published", "ours", "low", "high"]
+COLUMNS += ["n", "p", "tier", "method", "baseline", "text", "tried", "seeds", "note", "elsewhere"]
+COLUMNS += ["why"]
 
 
 @dataclass(frozen=True)

@@ -222,7 +222,7 @@ def _speed_of_layers(title: str, table: dict) -> list[str]:
     for row in table["rows"]:
         if "provenance" in row:
             later.setdefault(_measured_on(row), []).append(f"`{row['method']}`")
-    remarks = [f"Later, {', '.join(names)}: m{told[1:]}" for told, names in later.items()]
+    remarks = [f"Added later, {', '.join(names)}. {told}" for told, names in later.items()]
     return [
         f"### Output layers of {int(words):,} words in {precision}\n",
         _measured_on(table),

@@ -40,7 +40,7 @@ def row_of_file(path: Path) -> dict:
     source = read(path)
     return {
         "name": str(path),  # runs of one profile and seed have the same name of folder
-        "title": source.notes[0] if source.notes else source.kind,
+        "title": f"{source.path.name}: {source.kind}",
         "source": [str(source.path)],
         "sha256": digest(source),
         "licence": None,

@@ -74,10 +74,11 @@ def bottleneck_explorer(truth, fitted, sizes, captions, d: int) -> Animation:
         places = np.arange(1, rows.shape[1] + 1)
         return {"truth": (places, view(truth)), "softmax": (places, rows)}
 
+    spectrum = "k", "σ / σ₁", (1, 20), (1e-5, 1), "singular values of log P"
     words = beside(shares)
     top = 1.1 * max(np.max(y) for _, y in words.values())
     axes = [
-        Panel(beside(falling), "k", "σ / σ₁", (1, 20), (1e-5, 1), "singular values of log P", True),
+        Panel(beside(falling), *spectrum, log=True),
         Panel(words, "word", "probability", (1, 10), (0, top), "ten words of one context"),
     ]
     return explorer({"d": sizes}, axes, captions, (sizes.index(d),))

@@ -1,10 +1,13 @@
 """What runs cost: ratios of pairs that share a machine, and the front of cost and quality."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from course_lab import evidence, kept_costs, published
+from course_lab.evidence import Evidence
 from tests import evidence_sample
 
 
@@ -58,6 +61,8 @@ def test_an_epoch_of_a_model_is_that_of_its_plain_softmax():
         family="g", recipe="g/untied", method=one.method.replace("tied", "untied"), megabytes=200.0
     )
     both = pd.concat([one, one.assign(method="untied", seconds=99.0), other])
+    wide = one.assign(size=400, seconds=30.0)  # of another size, so no run of the same row
+    assert list(kept_costs.by_model(pd.concat([one, wide])).seconds) == [10, 30]
     found = kept_costs.by_model(both).droplevel(["text", "machine", "precision"])
     assert list(found.index) == ["f/tied", "g/untied"] and list(found.n) == [3, 3]
     assert list(found.seconds) == [10, 10] and list(found.megabytes) == [100, 200]
@@ -95,6 +100,10 @@ def test_runs_are_those_of_whole_texts_with_what_they_took():
     runs = kept_costs.runs(evidence.read())
     variants = {run.setting.variant for run in evidence.read().runs}
     assert "3-epochs-plainly" in variants and "3-epochs-plainly" not in set(runs.variant)
+    one = next(run for run in evidence.read().runs if run.setting.recipe == "ptb/desk/tied")
+    own = replace(one, setting=one.setting._replace(recipe="ptb/awd-lstm/softmax/plainly"))
+    (row,) = kept_costs.runs(Evidence((one, own), (), {})).itertuples()
+    assert row.recipe == "ptb/desk/tied"
     assert set(runs.text) == {"ptb"} and (runs.seconds > 0).all()
     assert not runs.machine.str.contains("NVIDIA").any()  # whose minutes are no core's
     assert runs.continued.sum() == runs.recipe.str.contains("second-session").sum()

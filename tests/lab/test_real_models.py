@@ -1081,6 +1081,7 @@ def test_a_table_of_one_s_own_matrices_joins_the_atlas(tmp_path):
     assert result.exit_code == 0 and "first.npy: 300 × 16" in result.output
     rows = atlas.read_rows(table)
     assert [row["name"] for row in rows] == files
+    assert rows[0]["title"] == "first.npy: NumPy array"
     alone = places(examine.examine(files[0]))["common_direction"]
     beside = places(examine.examine(files[0], atlas=table))["common_direction"]
     assert beside.matrices == alone.matrices + 1  # the second; the first is not held to itself

@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 import site_sample
 from axe_playwright_python.sync_playwright import Axe
 from headless import launched
 from playwright.sync_api import Browser, Page
 
+from course_lab import plots
 from tools import cli, published, site
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
@@ -290,7 +292,9 @@ def test_a_canvas_with_a_slider_moves(browser, address):
 @pytest.mark.parametrize(
     "lesson, figure",
     [
+        ("01_output_layer", ".explorer"),
         ("02_degeneration", ".collapse"),
+        ("04_softmax_bottleneck", ".explorer"),
         ("05_tying_and_augmented_loss", ".explorer"),
         ("07b_margins_in_numbers", ".explorer"),
         ("10_monotone_softmaxes", ".explorer"),
@@ -302,7 +306,8 @@ def test_a_lessons_own_canvas_follows_its_slider_the_width_and_the_ink(
     """Every picture differs from the one before: moved, narrower, in another colour of the text."""
     page, wrong = open_page(browser, address, "desktop")
     page.goto(f"{address}/lessons/{lesson}.html")
-    canvas, slider = (page.locator(f"{figure} {part}").first for part in ("canvas", "input"))
+    canvas = page.locator(f"{figure} canvas").last  # lesson 1's first does not move
+    slider = page.locator(f"{figure} input").first
     slider.scroll_into_view_if_needed()
     picture = "canvas => canvas.toDataURL()"
     pictures, captions = [canvas.evaluate(picture)], [page.locator(f"{figure} output").inner_text()]
@@ -319,6 +324,36 @@ def test_a_lessons_own_canvas_follows_its_slider_the_width_and_the_ink(
     page.close()
     assert len(set(pictures)) == 4 and captions[0] != captions[1]
     assert not wrong, "\n".join(wrong)
+
+
+# How wide and how high what is drawn in the first curve's colour is, in pixels.
+INK = """canvas => {
+  const {width, height} = canvas;
+  const pixels = canvas.getContext("2d").getImageData(0, 0, width, height);
+  const xs = [], ys = [];
+  for (let i = 0; i < width * height; i++) {
+    const [r, g, b] = pixels.data.slice(4 * i, 4 * i + 3);
+    if (b > 150 && r < 60 && g < 150) { xs.push(i % width); ys.push(Math.floor(i / width)); }
+  }
+  const least = values => values.reduce((a, b) => Math.min(a, b));
+  const most = values => values.reduce((a, b) => Math.max(a, b));
+  return [most(xs) - least(xs), most(ys) - least(ys)];
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_circle_on_square_axes_is_round(browser, width):
+    turn = np.linspace(0, 2 * np.pi, 200)
+    circle = {"circle": (np.cos(turn), np.sin(turn))}
+    shape = {}
+    for square in (True, False):
+        panel = plots.Panel(circle, "x", "y", (-1.2, 1.2), (-1.2, 1.2), square=square)
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        page.set_content(plots.explorer({"s": [1]}, [panel], ["told"], (0,)).page)
+        across, up = page.locator("canvas").evaluate(INK)
+        shape[square] = across / up
+        page.close()
+    assert shape[True] == pytest.approx(1, abs=0.01) and shape[False] > 1.05
 
 
 def test_the_foot_of_a_lesson_leads_to_the_lessons_around_it(browser, address):
