@@ -48,6 +48,8 @@ NAMES = {  # of figures, as a sentence has them
     "subspace_distance": "the distance of the two subspaces",
     "neighbours/mean": "the mean distance to the nearest neighbour",
     "predictions/among/5": "the share of tokens among the five likeliest words",
+    "watched words elsewhere": "the probability of watched words where others follow",
+    "word similarity": "the mean ρ of word similarity",
 }
 FACTOR = 20.0  # per cent; from here on a factor says more than 100 times its logarithm
 TIME = "seconds an epoch"

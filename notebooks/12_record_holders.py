@@ -207,11 +207,11 @@ print("reading begins with over a third:", first.iloc[:3].min() > 1 / 3)
 print("and falls below a hundredth:", least.iloc[:3].max() < 0.01)
 
 # %% [markdown]
-# **Figure 2.** At the start both gradients weigh the same. Then the share of reading falls, and the spread of the
-# contexts falls with it. The model first learns how frequent the words are. For this all contexts may be the
-# same, so little gradient flows back through the contexts to the words that were read. For frequent words reading
-# returns with the spread; for the others its share goes up and down before it returns. This answers the first prediction: after a hundred steps
-# most of the gradient comes from predicting.
+# **Figure 2.** At the start both gradients weigh the same. Then the share of reading falls, and the spread of
+# the contexts falls with it. The model first learns how frequent the words are. For this all contexts may be the
+# same, so little gradient flows back through the contexts to the words that were read. For frequent words
+# reading returns with the spread; for the others its share goes up and down before it returns. This answers the
+# first prediction: after a hundred steps most of the gradient comes from predicting.
 #
 # Lopardo et al. (2026) find in large models that the gradient of predicting rules a tied matrix early in training.
 # Therefore they multiply the gradient of reading. In the library that is a hook:
@@ -424,8 +424,9 @@ display(Code(source, language="python"))
 # ## Beside our own runs
 #
 # The plan `data/plans/record-holders.toml` is to repeat every trick in one small recurrent network on all of the
-# Penn Treebank, with no learning rate tuned. We call these runs the *desk*; many are still missing. A row's *claimed* effect is that of all that changed together. *Ours* is the
-# difference of test perplexity, with its 95 % interval over pairs of runs that share a seed.
+# Penn Treebank, with no learning rate tuned. We call these runs the *desk*. A row's *claimed*
+# effect is that of all that changed together. *Ours* is the difference of test perplexity, with its 95 % interval
+# over pairs of runs that share a seed.
 
 # %%
 everything = evidence.read()

@@ -138,11 +138,11 @@ else:
 # ## The ledger
 #
 # The ledger has one row a claim. Both numbers are differences of the method from its baseline in per cent of the
-# column *figure*, 100 times the difference of logarithms. So −4 % means a perplexity of 96 where the baseline has 100. A large
-# difference of logarithms is less than the per cent of the figure itself, and a very large one is printed as a
-# factor. Some claims compare a figure with a level, such as a share of 0.9; then each seed counts as a pair.
-# *Published* is the mean over the rows that the paper prints for the claim. *Ours* is the mean over pairs of
-# runs that share a seed, with its 95 % interval.
+# column *figure*, 100 times the difference of logarithms. So −4 % means a perplexity of 96 where the baseline
+# has 100. A large difference of logarithms is less than the per cent of the figure itself, and a very large one
+# is printed as a factor. Some claims compare a figure with a level, such as a share of 0.9; then each seed
+# counts as a pair. *Published* is the mean over the rows that the paper prints for the claim. *Ours* is the mean
+# over pairs of runs that share a seed, with its 95 % interval.
 #
 # The test is the paired t-test. Its $p$ is corrected by Holm over all claims that a comparison of runs can test,
 # whether runs are kept or not. So new runs of one claim do not weaken the verdict of another. The printed interval

@@ -116,12 +116,12 @@ relative.round(2).astype(object).fillna("")
 # %% [markdown]
 # ## Whole models against plain PyTorch
 #
-# The kept benchmarks train each model in turn with this course's code and with a plain form of the same model
-# in PyTorch. There is one benchmark for each kind of processor. *Ours* is our speed in tokens a second. *Times
-# plain* compares our speed with that of the plain form. *Of the floor* is our speed divided by the speed that the
-# products of matrices alone would allow. *Times reference* divides our speed by that of the papers' released code
-# on another machine, so it does not compare the codes alone. The rows *cache* and *dynamic* adapt a trained model to the test text.
-# *Memory* is our peak divided by that of the plain form.
+# The kept benchmarks train each model in turn with this course's code and with a plain form of the same model in
+# PyTorch. There is one benchmark for each kind of processor. *Ours* is our speed in tokens a second. *Times
+# plain* compares our speed with that of the plain form. *Of the floor* is our speed divided by the speed that
+# the products of matrices alone would allow. *Times reference* divides our speed by that of the papers' released
+# code on another machine, so it does not compare the codes alone. The rows *cache* and *dynamic* adapt a trained
+# model to the test text. *Memory* is our peak divided by that of the plain form.
 
 # %%
 shown = bench.set_index(["machine", "model", "precision"])
@@ -151,13 +151,14 @@ kept_costs.by_model(runs).round().astype("Int64")
 #
 # The tables time the forward and the backward pass from given contexts of size 400, by the number of words.
 # *Times naive* is our time divided by the time of the layer's plain PyTorch form, so below 1 our code is
-# quicker. *Times softmax* is the layer's time divided by the time of our softmax. The mixtures have 15 components
-# here, and there is no encoder beside the layer, so the mixture's factor is larger than in the first figure. The row of the softmax
-# compares it with itself, so its distance from 1 shows what chance alone does to a ratio. Single cells may be
-# off by more, because each row has its own measurement. *Softmax by torch* is PyTorch's own chunked
-# cross-entropy. A cell is empty where the plain form does not fit into the machine's memory, or where nothing
-# is kept. *ms* are milliseconds, and *MB* megabytes beyond the parameters and their gradients. Each number of
-# words is measured with another number of positions, so compare *ms* and *MB* within a column.
+# quicker. *Times softmax* is the layer's time divided by the time of our softmax. The mixtures have 15
+# components here, and there is no encoder beside the layer, so the mixture's factor is larger than in the first
+# figure. The row of the softmax compares it with itself, so its distance from 1 shows what chance alone does to
+# a ratio. Single cells may be off by more, because each row has its own measurement. *Softmax by torch* is
+# PyTorch's own chunked cross-entropy. A cell is empty where the plain form does not fit into the machine's
+# memory, or where nothing is kept. *ms* are milliseconds, and *MB* megabytes beyond the parameters and their
+# gradients. Each number of words is measured with another number of positions, so compare *ms* and *MB* within a
+# column.
 
 # %%
 ratios_of = ["times naive", "times softmax"]

@@ -587,6 +587,8 @@ def test_the_ledger_on_a_page_names_the_runs_of_a_row(kept):
     assert shown.runs[MOS] == f"{METHOD} standard against {PLAIN} standard, seeds 1 2 3"
     assert shown.place[MOS] == claims.claim(MOS).place
     assert shown.figure[MOS] == "test perplexity"
+    compared = [not claims.claim(name).needs for name in shown.index]
+    assert ((shown.figure != "") == compared).all() and not all(compared)
     assert (shown.runs[shown.verdict == "untested"] == "").any()
 
 

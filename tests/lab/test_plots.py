@@ -778,9 +778,17 @@ def test_wins_names_rows_and_columns_and_counts_every_pair_but_oneself():
     assert ax.collections[0].get_clim() == (0, 4)
 
 
-def test_no_name_lies_on_another_name_or_point():
-    x, y = np.array([100.0, 101, 102, 300]), np.array([0.1, 0.1, 0.105, 0.5])
-    names = ["first", "second", "third", "fourth"]
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        ([100, 101, 102, 300, 20], [0.1, 0.1, 0.105, 0.5, 0.3]),
+        # Laid out before the axes have their limits, two of these names would meet.
+        ([130, 220, 129, 188, 201], [0.139, 0.144, 0.137, 0.111, 0.148]),
+        ([189, 193, 107, 158, 187], [0.19, 0.146, 0.118, 0.126, 0.194]),
+    ],
+)
+def test_no_name_lies_on_another_name_or_point(x, y):
+    names = ["first", "second", "third", "fourth", "fifth"]
     figure = plots.named_points(x, y, names, "x", "y", "A title")
     figure.draw_without_rendering()
     boxes = [text.get_window_extent() for text in figure.axes[0].texts]
