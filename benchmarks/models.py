@@ -9,6 +9,7 @@ memory's. Elementwise work, dropout and activations count nothing, so that no im
 below it.
 """
 
+import gc
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -68,6 +69,7 @@ from course_lib.models import (
 )
 from course_lib.output_layers import FullWords, MixtureOfSoftmaxes, Softmax
 from course_lib.regularizers import ActivationRegularizer, TemporalActivationRegularizer
+from course_lib.training import graphs
 
 
 @dataclass(frozen=True)
@@ -339,6 +341,8 @@ def training_step(case, kind, precision, device, clip, parts=1) -> Callable[[], 
 
 def whole_step(model, case, kind, precision, device, clip, parts=1) -> Callable[[], None]:
     """Return one training step of a given model on random text, its state carried."""
+    if kind == "course" and graphs.fits(model.encoder, torch.device(device), 1, parts):
+        model.encoder.forward = graphs.Replayed(model.encoder)  # as in training
     text = zipf_text(case.vocabulary, (case.length + 1) * case.batch)
     text = text.view(-1, case.batch).to(device)
     pieces, states = text.chunk(parts, dim=1), [None] * parts
@@ -400,7 +404,19 @@ def _best(function, device, repetitions=9) -> float:
 
 
 def peak_memory(case, kind: str, precision: str, device: str, threads: int) -> float:
-    """Return MB at the peak of a process that makes two steps, libraries included."""
+    """Return MB at the peak of two steps: of a fresh process with its libraries, or of a GPU.
+
+    A GPU's peak can be forgotten, so that none but its own process is needed.
+    """
+    if device == "cpu":
+        return in_a_process(_peak_memory, case, kind, precision, device, threads)
+    gc.collect()
+    torch.cuda.empty_cache()
+    held = machine.reset_peak_memory(torch.device(device))
+    return _peak_memory(case, kind, precision, device, threads) - held
+
+
+def _peak_memory(case, kind, precision, device, threads) -> float:
     torch.set_num_threads(threads)
     keep_freed_memory()
     step = case.stepper(kind, precision, device)
@@ -433,7 +449,7 @@ def models(
     "tokens/s", "plain": of the course's and of the plain form, medians of alternating steps;
     "over plain": the ratio of the two speeds in each round;
     "floor": tokens/s that the machine allows, median of one before all rounds and one in each;
-    "MB", "plain MB": peak of a fresh process;
+    "MB", "plain MB": `peak_memory`;
     "launches", "plain launches": operators that a step starts;
     "where": shares of the course's step by operator.
     """
@@ -444,6 +460,9 @@ def models(
     def measured_row(name):
         case = MODELS[name]
         steps = {kind: case.stepper(kind, precision, device) for kind in KINDS}
+        if device != "cpu":  # until rivals are compared and the encoder's graph is recorded
+            for _ in range(graphs.PLAIN + 2):
+                steps["course"]()
         # A virtual machine's rates change within seconds, so the floor is measured in each round.
         work = case.work(precision)
         floors = [limits(precision, device).seconds(work)]
@@ -454,10 +473,7 @@ def models(
         del steps
         speed = {kind: case.tokens[kind] / seconds[kind] for kind in KINDS}
         over = seconds.ratios("plain", "course")
-        memory = {
-            kind: in_a_process(peak_memory, case, kind, precision, device, threads)
-            for kind in KINDS
-        }
+        memory = {kind: peak_memory(case, kind, precision, device, threads) for kind in KINDS}
         return {
             "model": name,
             "tokens/s": speed["course"],
