@@ -129,11 +129,14 @@ def models(
         bool, typer.Option("--keep", help="Keep the table in data/results, for the website.")
     ] = False,
 ):
-    """Time the training step of models, the cache, dynamic evaluation: speed, floor, memory."""
+    """Time the training step of models, the cache, dynamic evaluation: speed, floor, memory.
+
+    For a row that fails the reason is printed, all others are measured, and the exit code is 1.
+    With --keep the table then names that row, unless a table with it is kept already, which stays.
+    """
     import torch
 
     from benchmarks import models as measure
-    from benchmarks import timing
 
     # what is asked for
     _known("model", model or (), measure.MODELS)
@@ -158,7 +161,26 @@ def models(
             print(line, flush=True)
         if keep:
             table = measure.TABLE.replace("PRECISION", kind)
-            print("kept:", timing.keep(table, rows[kind], rounds))
+            print(_kept_models(table, rows[kind], rounds))
+    if any("failed" in row for measured in rows.values() for row in measured):
+        raise typer.Exit(1)
+
+
+def _kept_models(table: str, rows: list[dict], rounds: int) -> str:
+    """Keep a table of models and layers but for rows that failed; return what is kept."""
+    from benchmarks import timing
+    from course_lab import results
+
+    names = [row.get("model") or row["method"] for row in rows]
+    failed = [name for name, row in zip(names, rows, strict=True) if "failed" in row]
+    kept = results.tables(table.split("/KIND")[0]).get(timing.named(table), {"rows": []})
+    known = {row.get("model") or row["method"] for row in kept["rows"]}
+    if lost := [name for name in failed if name in known]:
+        return f"kept: the earlier table, because {', '.join(lost)} failed now"
+    if len(failed) == len(rows):
+        return "kept: nothing, because every row failed"
+    whole = [row for row in rows if "failed" not in row]
+    return f"kept: {timing.keep(table, whole, rounds, failed=failed)}"
 
 
 @app.command("rank")

@@ -12,6 +12,7 @@ below it.
 import gc
 import statistics
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -291,6 +292,7 @@ class DynamicCase:
         return replace(once, memory=once.memory * (PASSES + 1) / PASSES)
 
 
+RECORDED = graphs.PLAIN + 2  # steps until a graph is recorded: the first has no state
 _PTB, _WT2 = 10_000, 33_278
 _AWD, _MOS = "salesforce/awd-lstm-lm", "zihangdai/mos"
 _MOS_PTB = Recurrent(
@@ -404,9 +406,9 @@ def _best(function, device, repetitions=9) -> float:
 
 
 def peak_memory(case, kind: str, precision: str, device: str, threads: int) -> float:
-    """Return MB at the peak of two steps: of a fresh process with its libraries, or of a GPU.
+    """Return MB at the peak of two steps: of a fresh process with its libraries, or on a GPU.
 
-    A GPU's peak can be forgotten, so that none but its own process is needed.
+    There it is what PyTorch holds beyond what it held before, a recorded graph included.
     """
     if device == "cpu":
         return in_a_process(_peak_memory, case, kind, precision, device, threads)
@@ -420,8 +422,8 @@ def _peak_memory(case, kind, precision, device, threads) -> float:
     torch.set_num_threads(threads)
     keep_freed_memory()
     step = case.stepper(kind, precision, device)
-    step()
-    step()
+    for _ in range(2 if device == "cpu" else RECORDED):
+        step()
     return machine.peak_memory(torch.device(device))
 
 
@@ -461,7 +463,7 @@ def models(
         case = MODELS[name]
         steps = {kind: case.stepper(kind, precision, device) for kind in KINDS}
         if device != "cpu":  # until rivals are compared and the encoder's graph is recorded
-            for _ in range(graphs.PLAIN + 2):
+            for _ in range(RECORDED):
                 steps["course"]()
         # A virtual machine's rates change within seconds, so the floor is measured in each round.
         work = case.work(precision)
@@ -490,7 +492,24 @@ def models(
         }
 
     for name in names:
-        yield undisturbed(partial(measured_row, name))
+        yield attempted("model", name, measured_row)
+
+
+def attempted(what: str, name: str, measured_row: Callable[[str], dict]) -> dict:
+    """Return the row of a name; where it fails, only the name and, under "failed", the reason.
+
+    One row that fails costs none of the others. The traceback goes to stderr.
+    """
+    try:
+        return undisturbed(partial(measured_row, name))
+    except Exception as error:  # whatever a library or a device may raise
+        traceback.print_exc()
+        reason = str(error).strip().split("\n")[0]
+        failed = {what: name, "failed": f"{type(error).__name__}: {reason}"}
+    gc.collect()  # a replayed encoder holds itself, and with it the memory that the next row needs
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return failed
 
 
 def output_layers(
@@ -515,7 +534,7 @@ def output_layers(
         }
 
     for name in names:
-        yield undisturbed(partial(measured_row, name))
+        yield attempted("method", name, measured_row)
 
 
 def _with_layer(name, case, precision, device):
@@ -538,11 +557,13 @@ TABLE = "benchmarks/models/KIND/PRECISION"  # where `benchmarks models --keep` p
 LEGEND = """plain: the same model as one writes it first in PyTorch; steps alternate in one process
 ratio: of the two speeds, the median of the rounds; in brackets the least and the greatest round
 floor: operations at the rate of large products and bytes at the bandwidth measured here
-MB: peak of a fresh process"""
+MB: peak of a fresh process, on a GPU what PyTorch holds at most"""
 
 
 def measured(names: list[str], precision: str, rounds: int, layers: bool = True) -> Iterator[dict]:
     """Yield the rows of `models`, then, with `layers`, of `output_layers`, with a bar on stderr.
+
+    A row that failed has only its name and, under "failed", the reason.
 
     Dynamic evaluation has no row in tf32, because the course computes it in full float32;
     CourseError where it alone is asked for.
@@ -577,6 +598,9 @@ def _of_models(precision: str, rows: Iterable[dict]) -> Iterator[str]:
     )
     seen = []
     for row in rows:
+        if "failed" in row:
+            yield f"{row['model']:<23}failed: {row['failed']}"
+            continue
         seen.append(row)
         speed, plain, floor = row["tokens/s"], row["plain"], row["floor"]
         yield (
@@ -647,7 +671,10 @@ def _of_layers(rows: Iterable[dict]) -> Iterator[str]:
     yield ""
     yield f"{'AWD-LSTM, PTB, with':<23}{'ms a step':>12}{'of softmax':>12}"
     for row in rows:
-        yield f"{row['method']:<23}{row['ms']:>12,.0f}{row['of softmax']:>12.2f}{remark(row)}"
+        if "failed" in row:
+            yield f"{row['method']:<23}failed: {row['failed']}"
+        else:
+            yield f"{row['method']:<23}{row['ms']:>12,.0f}{row['of softmax']:>12.2f}{remark(row)}"
 
 
 def _span(low: float, high: float) -> str:

@@ -63,7 +63,9 @@ class PlainLSTM(nn.Module):
         if torch.is_autocast_enabled(x.device.type):  # which nn.LSTM would see to itself
             weights = [w.to(torch.bfloat16) for w in weights]
             x, state = x.to(torch.bfloat16), [s.to(torch.bfloat16) for s in state]
-        x, *last = torch.lstm(x, state, weights, True, 1, 0.0, self.training, False, False)
+        # train is True in evaluation, too: else cuDNN computes no gradients, which dynamic
+        # evaluation needs
+        x, *last = torch.lstm(x, state, weights, True, 1, 0.0, True, False, False)
         return x, last
 
     def _softmax(self, hidden, target):

@@ -99,12 +99,19 @@ def named(table: str, kind: str | None = None) -> str:
     return table.replace("KIND", re.sub("[^a-z0-9]+", "-", kind.lower()))
 
 
-def keep(table: str, rows: list[dict], rounds: int, among: Iterable[str] = ()) -> Path:
+def keep(
+    table: str,
+    rows: list[dict],
+    rounds: int,
+    among: Iterable[str] = (),
+    failed: Iterable[str] = (),
+) -> Path:
     """Keep the rows of a table in data/results, below the kind of this machine; return the file.
 
     table: its name, `KIND` in it stands for the machine's.
     among: all methods of a table that is kept already, in order. Its other rows stay, and these
         rows take their places, each with its own provenance; by default the table is new.
+    failed: names that the table lacks because their measurement failed.
     CourseError where a row was measured beside other work, and where no such table is kept: then
     nothing changes.
     """
@@ -121,6 +128,8 @@ def keep(table: str, rows: list[dict], rounds: int, among: Iterable[str] = ()) -
     name = named(table, kind)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     made = {"provenance": provenance.origin(device), "rounds": rounds}
+    if failed:
+        made["failed"] = list(failed)
     told = [{k: None if v != v else v for k, v in row.items()} for row in rows]  # JSON has no NaN
     if among:
         places = {method: place for place, method in enumerate(among)}

@@ -124,17 +124,19 @@ def _elsewhere(claim: Claim, of: Evidence) -> Iterable[Test]:
         return
     contexts: dict[tuple, dict[str, list[Setting]]] = {}
     for setting, seeds in of.settings.items():
-        run = next(iter(seeds.values()))
-        if run.figure(claim.figure) is not None:
-            contexts.setdefault(run.context, {}).setdefault(run.method, []).append(setting)
+        runs = [run for run in seeds.values() if run.figure(claim.figure) is not None]
+        if runs:  # the earlier ones of a setting may lack a figure that was thought of later
+            contexts.setdefault(runs[0].context, {}).setdefault(runs[0].method, []).append(setting)
     for methods in contexts.values():
         if not isinstance(claim.baseline, str):
             if mine := methods.get(claim.method):
-                yield _test(claim, of, of.best(mine), claim.baseline, (len(mine), 0))
+                best = of.best(mine, claim.figure)
+                yield _test(claim, of, best, claim.baseline, (len(mine), 0))
         elif {claim.method, claim.baseline} <= methods.keys():
             mine, theirs = methods[claim.method], methods[claim.baseline]
             tried = (len(mine), len(theirs))
-            yield _test(claim, of, of.best(mine), of.best(theirs), tried)
+            best = (of.best(side, claim.figure) for side in (mine, theirs))
+            yield _test(claim, of, *best, tried)
 
 
 def _test(

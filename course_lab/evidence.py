@@ -128,18 +128,22 @@ class Evidence:
             groups.setdefault(run.setting, {})[run.seed] = run
         return groups
 
-    def best(self, settings: Sequence[Setting]) -> Setting:
+    def best(self, settings: Sequence[Setting], figure: str = "valid_perplexity") -> Setting:
         """Return the setting of least validation loss, the mean over its seeds.
 
         Only those with the most seeds are compared: a lucky seed must not win.
+        figure: only seeds that have it count; runs of a setting may be older than a figure.
         """
+        runs = {
+            setting: [r for r in self.settings[setting].values() if r.figure(figure) is not None]
+            for setting in settings
+        }
 
         def loss(setting: Setting) -> float:
-            runs = self.settings[setting].values()
-            return float(np.mean([np.log(run.perplexity("valid")) for run in runs]))
+            return float(np.mean([np.log(run.perplexity("valid")) for run in runs[setting]]))
 
-        most = max(len(self.settings[setting]) for setting in settings)
-        return min((s for s in settings if len(self.settings[s]) == most), key=loss)
+        most = max(map(len, runs.values()))
+        return min((s for s in settings if len(runs[s]) == most), key=loss)
 
     def longest(self, settings: Sequence[Setting]) -> list[Setting]:
         """Return the settings that read at least half as many tokens as the longest of them."""

@@ -104,7 +104,7 @@ def _row(row: "pd.Series", of: Evidence) -> dict:
     if not row.recipe:
         return told | {"tier": "no recipe"}
     figure = FIGURES[row.metric]
-    settings = [s for s in of.settings if _value(of, s, figure) is not None]
+    settings = [s for s in of.settings if _has(of, s, figure)]
     name = evidence.named(row.recipe, row.change)
     _, method, rest = evidence.parts_of(row.recipe)
     for setting in settings:
@@ -116,7 +116,7 @@ def _row(row: "pd.Series", of: Evidence) -> dict:
         return told | {"tier": "recipe only"}
     places = {setting: _place(of, setting, row) for setting in same}
     first = min(places.values())
-    best = of.best(of.longest([setting for setting in same if places[setting] == first]))
+    best = of.best(of.longest([s for s in same if places[s] == first]), figure)
     _, is_small, is_other_model = first
     tier = "small" if is_small else "another model" if is_other_model else "desk"
     return told | _ours(of, best, figure, tier)
@@ -133,7 +133,8 @@ def _place(of: Evidence, setting: Setting, row: "pd.Series") -> tuple[bool, bool
 def _ours(of: Evidence, setting: Setting, figure: str, tier: str) -> dict:
     """Return what a row says of our runs of a setting."""
     runs = of.settings[setting].values()
-    values = np.array([run.figure(figure) for run in runs])
+    figures = [run.figure(figure) for run in runs]
+    values = np.array([value for value in figures if value is not None])
     row = {"ours": float(values.mean()), "n": len(values), "text": evidence.title_of(setting.text)}
     row |= {"tier": tier, "budget": budget(of, setting)}
     row["run"] = " ".join(part for part in setting[:3] if part)
@@ -173,5 +174,5 @@ def _first_session(of: Evidence, setting: Setting) -> str:
     return f", after {np.median(read) / 1e6:.3g} M tokens of `{recipe}`"
 
 
-def _value(of: Evidence, setting: Setting, figure: str) -> float | None:
-    return next(iter(of.settings[setting].values())).figure(figure)
+def _has(of: Evidence, setting: Setting, figure: str) -> bool:
+    return any(run.figure(figure) is not None for run in of.settings[setting].values())

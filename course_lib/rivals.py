@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from course_lib.machine import accelerated, quickest, total_memory
 
 LARGE = 1 << 22  # logits, below which a launch takes as long as the work
-ROOM = 1 / 16  # share of the memory that all logits with their slopes may take, 12 bytes each
+ROOM = 1 / 16  # share of the memory that three tables as large as all logits may take
 # By how much two implementations may differ, as a share of the largest number, by the bytes of what
 # their products read. TF32, which a library may take for float32, rounds to 11 bits.
 ROUNDING = {2: 2e-2, 4: 2e-3, 8: 1e-9}
@@ -35,15 +35,17 @@ def quickest_equal(
     arguments: tensors or None. Those that require a gradient are differentiated.
 
     A way that fails, or whose value or gradient differs by more than rounding, is left out with a
-    warning. The number of rows counts as the power of two below it.
+    warning. The number of rows, the first argument's length, counts as the power of two below it.
     """
     own, *others = ways
-    rows, *size = arguments[0].shape
-    shapes = [(1 << (rows.bit_length() - 1), *size)]
-    shapes += [None if a is None else tuple(a.shape) for a in arguments[1:]]
+    rows = len(arguments[0])
+    about = {rows: 1 << (rows.bit_length() - 1)}  # random lengths are no question each
+    given = [None if a is None else tuple(a.shape) for a in arguments]
+    shapes = [shape and (about.get(shape[0], shape[0]), *shape[1:]) for shape in given]
     device = torch.cuda.get_device_name() if arguments[0].is_cuda else "cpu"
     learned = [a is not None and a.requires_grad for a in arguments]
-    question = f"{question}, {shapes}, gradients {learned}, {dtype} on {device}"
+    products = f"{dtype} by {torch.backends.cuda.matmul.fp32_precision}"
+    question = f"{question}, {shapes}, gradients {learned}, {products} on {device}"
     if question not in _NAMES:
         expected = _with_gradients(ways[own], arguments)
         timed = {own: partial(_with_gradients, ways[own], arguments)}
@@ -83,25 +85,27 @@ def _distance(found: list[Tensor], expected: list[Tensor]) -> float:
     return torch.stack([share.double() for share in shares]).max().item()  # NaN, if one is
 
 
-def softmax_loss(own: Callable, x: Tensor, matrix: Tensor, bias, target: Tensor, dtype) -> Tensor:
-    """Return the mean cross-entropy of softmax(x Mᵀ + bias), by the quickest kernel there is.
+def softmax_loss(own: Callable, x: Tensor, matrix, bias, log_weights, target, dtype) -> Tensor:
+    """Return the mean cross-entropy of Σ_k π_k softmax(x_k Mᵀ + bias), by the quickest kernel.
 
-    own: the course's kernel, a function of x, matrix and bias.
-    x: (n, d); matrix: (N, d); bias: (N,) or None; target: (n,), −100 where it does not count.
-    dtype: of the products.
+    own: the course's kernel, a function of x, matrix, bias and log_weights.
+    x: (n, K, d); matrix: (N, d); bias: (N,) or None; log_weights: log π, (n, K), which only where K
+    is 1 may be None; target: (n,), −100 where it does not count; dtype: of the products.
     """
     ways = {"course": own}
-    if accelerated(x) and len(x) * len(matrix) >= LARGE:
+    size = x.shape[:2].numel() * len(matrix)
+    wide = torch.promote_types(dtype, torch.float32).itemsize
+    if accelerated(x) and size >= LARGE:
         rival = partial(_or_zero, target=target, dtype=dtype)
-        if 12 * len(x) * len(matrix) <= ROOM * total_memory(x.device):
+        if 3 * wide * size <= ROOM * total_memory(x.device):
             ways["table"] = partial(rival, by_table)
-        if hasattr(F, "linear_cross_entropy"):
+        if hasattr(F, "linear_cross_entropy") and log_weights is None:
             ways["torch"] = partial(rival, by_torch)
-        if importlib.util.find_spec("quack") and dtype.itemsize == 2:
+        if importlib.util.find_spec("quack") and dtype.itemsize == 2 and log_weights is None:
             ways["QuACK"] = partial(rival, by_quack)
     if len(ways) > 1:
-        own = quickest_equal("softmax", ways, dtype, x, matrix, bias)
-    return own(x, matrix, bias)
+        own = quickest_equal("softmax", ways, dtype, x, matrix, bias, log_weights)
+    return own(x, matrix, bias, log_weights)
 
 
 def _or_zero(way, *arguments, target, dtype):
@@ -110,29 +114,38 @@ def _or_zero(way, *arguments, target, dtype):
     return way(*arguments, target.where(counts, 0), dtype) * counts
 
 
-def by_table(x, matrix, bias, target, dtype) -> Tensor:
-    """Return the softmax's loss by the table of all logits at once, in few launches."""
-    bias = bias if bias is None else bias.to(dtype)
+def _cast(dtype, *tensors):
+    return [t if t is None else t.to(dtype) for t in tensors]
+
+
+def by_table(x, matrix, bias, log_weights, target, dtype) -> Tensor:
+    """Return the loss by the table of all logits at once, in few launches."""
     with torch.autocast(x.device.type, enabled=False):
-        logits = F.linear(x.to(dtype), matrix.to(dtype), bias)
-        return F.cross_entropy(logits.to(torch.promote_types(dtype, torch.float32)), target)
+        logits = F.linear(*_cast(dtype, x, matrix, bias)).flatten(0, 1)
+        logits = logits.to(torch.promote_types(dtype, torch.float32))
+        if log_weights is None:
+            return F.cross_entropy(logits, target)
+        each = F.cross_entropy(logits, target.repeat_interleave(x.shape[1]), reduction="none")
+        counted = target != -100
+        mixed = (log_weights - each.view_as(log_weights)).logsumexp(-1)
+        return -(mixed * counted).sum() / counted.sum()
 
 
-def by_torch(x, matrix, bias, target, dtype, reduction: str = "mean") -> Tensor:
-    """Return the softmax's loss by PyTorch's own chunked cross-entropy, from version 2.13 on."""
-    x, matrix, bias = x.to(dtype), matrix.to(dtype), bias if bias is None else bias.to(dtype)
+def by_torch(x, matrix, bias, _, target, dtype, reduction: str = "mean") -> Tensor:
+    """Return one softmax's loss by PyTorch's own chunked cross-entropy, from version 2.13 on."""
+    x, matrix, bias = _cast(dtype, x.squeeze(1), matrix, bias)
     options = {"reduction": reduction, "options": nn.LinearCrossEntropyOptions()}
     with torch.autocast(x.device.type, enabled=False):
         return F.linear_cross_entropy(x, matrix, target, linear_bias=bias, **options)
 
 
-def by_quack(x, matrix, bias, target, dtype) -> Tensor:
-    """Return the softmax's loss by QuACK, to which a bias is one more column of the matrix."""
+def by_quack(x, matrix, bias, _, target, dtype) -> Tensor:
+    """Return one softmax's loss by QuACK, to which a bias is one more column of the matrix."""
     quack = importlib.import_module("quack.linear_cross_entropy")  # where there is a GPU for it
-    x, matrix = x.to(dtype), matrix.to(dtype)
+    x, matrix, bias = _cast(dtype, x.squeeze(1), matrix, bias)
     if bias is not None:
         x = torch.cat([x, torch.ones_like(x[:, :1])], 1)
-        matrix = torch.cat([matrix, bias.to(dtype)[:, None]], 1)
+        matrix = torch.cat([matrix, bias[:, None]], 1)
     if fill := -x.shape[1] % 8:  # each row of both begins at a multiple of 16 bytes
         x, matrix = F.pad(x, (0, fill)), F.pad(matrix, (0, fill))
     with torch.autocast(x.device.type, enabled=False):

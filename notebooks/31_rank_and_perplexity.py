@@ -343,7 +343,7 @@ print(f"left of 0.48 at a share of 0.45: {left:.2f}")
 # - **The whole grid.** The section on the grid says how many of its cells have been run. The plan
 #   `parthiban2021-figure-2` has the grid as in the paper, 72 models of AWD-LSTM.
 # - **More interventions by models that beat counting.** The plan `desk` has further seeds of each exchange.
-#   No plan turns a knob at the desk.
+#   The plan `desk-mixture` varies the mixture's number of components and its latent dropout at the desk.
 # - **An intervention that lowers perplexity through the rank alone**: no more parameters, no less noise,
 #   the same best epoch or a later one, and an interval below zero.
 # - **A task whose true $\log P$ needs the rank.** [Lesson 4](04_softmax_bottleneck.ipynb) builds such a task,

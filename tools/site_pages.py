@@ -151,6 +151,7 @@ def _speed_of_models(precision: str, table: dict) -> list[str]:
 
     models = [row for row in table["rows"] if "model" in row]
     layers = [row for row in table["rows"] if "method" in row]
+    failed = ", ".join(f"`{name}`" for name in table.get("failed", []))
 
     # Beside plain PyTorch and the machine's floor.
     heads = ["", "tokens/s", "plain", "over plain", "of the floor", "MB", "of plain"]
@@ -167,6 +168,8 @@ def _speed_of_models(precision: str, table: dict) -> list[str]:
         for row in models
     ]
     parts = [f"### Models in {precision}\n", _measured_on(table), markdown_table(heads, own)]
+    if failed:
+        parts.append(f"Not in the tables, because the measurement failed: {failed}.\n")
     if any("over plain" in row for row in models):
         parts.append("In brackets: the least and the greatest ratio within a round.\n")
 

@@ -265,7 +265,7 @@ def fused_layer(x, weight, recurrent, biases, h, c, dtype) -> tuple[Tensor, Tens
     # From the order o i f g to i f g o, one behind the other in one tensor: cuDNN would otherwise
     # copy them there at every call.
     given, units = (weight, recurrent, *biases), h.shape[1]
-    flat = torch.cat([part.to(dtype).flatten() for w in given for part in (w[units:], w[:units])])
+    flat = torch.cat([w.to(dtype).roll(-units, 0).flatten() for w in given])
     parts = flat.split([w.numel() for w in given])
     weights = [part.view_as(w) for part, w in zip(parts, given, strict=True)]
     x = x.to(dtype)

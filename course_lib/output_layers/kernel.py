@@ -106,15 +106,15 @@ def chunked_loss(
         differentiate=torch.is_grad_enabled() and reduction != "none",
     )
     soft_x, soft_matrix = soft if soft is not None else (None, None)
-    # A plain softmax on a GPU may have a quicker kernel, one that is installed beside this course.
-    special = log_weights, offset, transform, gate, soft, block
-    plain = all(s is None for s in special) and x.shape[1] == 1 and reduction == "mean"
+    # Plain softmaxes on a GPU may have a quicker kernel, one that is installed beside this course.
+    special = offset, transform, gate, soft, block
+    plain = all(s is None for s in special) and reduction == "mean"
     if plain and options.differentiate and groups == [Group((0, len(matrix)), CrossEntropy())]:
 
-        def own(x, matrix, bias):
-            return _ChunkedLoss.apply(options, target, x[:, None], matrix, bias, *[None] * 4)[0]
+        def own(*tensors):
+            return _ChunkedLoss.apply(options, target, *tensors, *[None] * 3)[0]
 
-        loss = softmax_loss(own, x[:, 0], matrix, bias, target, options.dtype)
+        loss = softmax_loss(own, x, matrix, bias, log_weights, target, options.dtype)
         return loss, loss.detach()
     others = log_weights, offset, soft_x, soft_matrix, *parameters
     return _ChunkedLoss.apply(options, target, x, matrix, bias, *others)

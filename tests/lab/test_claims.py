@@ -533,6 +533,41 @@ def test_a_note_is_of_pairs_that_have_the_figure(kept):
     assert (row.seeds, row.note) == ("1 2", "")
 
 
+def test_seeds_that_have_a_figure_are_compared_where_the_first_was_kept_without_it(kept):
+    kept.count()
+    for seed in (1, 2, 3):
+        for recipe, more in (("ptb/desk/tied", 0.0), ("ptb/desk/mos", 0.01)):
+            share = {"predictions": {"among": {"5": 0.4 + 0.1 * seed + more}}}
+            kept(recipe, seed, 90.0, profile="standard", **(share if seed > 1 else {}))
+    row = claims.ledger(evidence.read()).loc["parthiban2021-top-5"]
+    expected = [100 * np.log(0.61 / 0.6), 100 * np.log(0.71 / 0.7)]
+    assert row.seeds == "2 3" and row.ours == pytest.approx(np.mean(expected))
+    assert row.verdict.startswith("undecided")
+
+
+def test_a_setting_counts_by_its_seeds_that_have_the_figure(kept):
+    """Else one late seed of many took the place of a setting whose seeds all have it."""
+    kept.count()
+    for seed in (1, 2, 3, 4):
+        share = {"predictions": {"among": {"5": 0.5 + 0.01 * seed}}}
+        kept("ptb/desk/tied", seed, 90.0, profile="standard", **share)
+        late = share if seed == 4 else {}
+        kept("ptb/desk/mos", seed, 80.0, profile="standard", **late)
+        if seed < 3:
+            change = {"output_layer.components": 2}
+            kept("ptb/desk/mos", seed, 85.0, change, profile="standard", **share)
+    row = claims.ledger(evidence.read()).loc["parthiban2021-top-5"]
+    assert (row.seeds, row.ours, row.tried) == ("1 2", 0.0, "2 / 1")
+
+
+def test_the_leaderboard_takes_the_seeds_that_have_its_figure(kept):
+    for seed, score in ((1, {}), (2, {"test_bleu": 30.0}), (3, {"test_bleu": 32.0})):
+        kept("multi30k/transformer-small/softmax", seed, 6.0, profile="standard", **score)
+    rows = leaderboard.rows(evidence.read())
+    bleu = rows[(rows.metric == "bleu") & rows.ours.notna()]
+    assert len(bleu) and (bleu.ours == 31.0).all() and (bleu.n == 2).all()
+
+
 def test_no_seed_is_left_out_because_of_its_figure(kept):
     """A share of 0 has no logarithm; without that seed the claim would rest on the others."""
     kept.count()

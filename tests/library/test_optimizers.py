@@ -28,7 +28,7 @@ few = settings(max_examples=30, deadline=None)
 
 def draw(seed, *shape):
     """Standard normal numbers in float64."""
-    return torch.from_numpy(np.random.default_rng(seed).normal(size=shape))
+    return torch.tensor(np.random.default_rng(seed).normal(size=shape))
 
 
 def walk(optimizer, parameter, gradients):
@@ -89,7 +89,7 @@ def drift(make, seed):
     start, optimizer = W.detach().clone(), make([W], lr=0.05, weight_decay=0.0)
     for step in range(10):
         hidden = draw(seed + step + 1, 30, 5)
-        target = torch.from_numpy(np.random.default_rng(seed + step).zipf(1.5, 30) % 20)
+        target = torch.tensor(np.random.default_rng(seed + step).zipf(1.5, 30) % 20)
         optimizer.zero_grad()
         nn.functional.cross_entropy(hidden @ W.T, target).backward()
         assert W.grad.sum(0).abs().max() < 1e-12  # the softmax's gradients sum to zero
@@ -122,7 +122,7 @@ def test_coupled_adam_takes_any_shape_and_skips_what_has_no_gradient():
 
 def sparse(seed, steps, N, d):
     """Gradients of a matrix that reads: about half of the rows have none in a step."""
-    read = torch.from_numpy(np.random.default_rng(seed).random((steps, N, 1)) < 0.5)
+    read = torch.tensor(np.random.default_rng(seed).random((steps, N, 1)) < 0.5)
     return draw(seed + 1, steps, N, d) * read
 
 

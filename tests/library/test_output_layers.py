@@ -1075,7 +1075,7 @@ def test_contexts_and_words_of_two_types_are_refused_outside_of_autocast():
     hidden, target = torch.randn(T, B, D).bfloat16(), torch.randint(N, (T, B))
     with pytest.raises(ValueError, match="contexts are torch.bfloat16, words torch.float32"):
         layer(hidden, target)
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(hidden.device.type, torch.bfloat16):
         layer(hidden, target)
 
 

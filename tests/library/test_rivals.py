@@ -1,5 +1,6 @@
 """On a GPU another implementation may be taken: only one that computes the same."""
 
+import math
 import sys
 import warnings
 from types import SimpleNamespace
@@ -11,13 +12,16 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from course_lib import machine, rivals
+from course_lib.evaluation.perplexity import float32_products
 from course_lib.models import lstm_recurrence
 from course_lib.output_layers import (
     AdaptiveSoftmax,
+    Adversarial,
     AdversarialSoftmax,
     FullWords,
     GatedSoftmax,
     GeneralizedSigSoftmax,
+    GradientGating,
     MixtureOfContexts,
     MixtureOfSoftmaxes,
     PiecewiseLinearSoftmax,
@@ -105,6 +109,27 @@ def test_the_quickest_of_the_equal_is_taken_and_asked_for_once(monkeypatch):
     assert len(starters) == 2
 
 
+def test_all_that_has_a_number_for_each_row_counts_as_the_power_of_two(monkeypatch):
+    """Random lengths would otherwise be compared anew in every step."""
+    starters = take(monkeypatch, "rival")
+    ways = {"own": lambda x, m, w: (x @ m * w).sum(), "rival": lambda x, m, w: (w * (x @ m)).sum()}
+    matrix = torch.randn(2, 3, requires_grad=True)
+    for rows in (5, 7, 4):
+        rivals.quickest_equal("sums", ways, matrix.dtype, torch.ones(rows, 2), matrix, matrix[:1])
+        weights = torch.ones(rows, 3)
+        rivals.quickest_equal("sums", ways, matrix.dtype, torch.ones(rows, 2), matrix, weights)
+    assert len(starters) == 2  # weights of one row are another question
+
+
+def test_a_choice_with_all_bits_is_not_that_of_tf32(monkeypatch):
+    starters = take(monkeypatch, "rival")
+    x = torch.ones(5, 2, requires_grad=True)
+    for products in ("ieee", "tf32", "ieee"):
+        with float32_products(products):
+            rivals.quickest_equal("squares", {"own": square, "rival": square}, x.dtype, x)
+    assert len(starters) == 2
+
+
 def test_a_choice_that_is_not_here_gives_way_to_our_own(monkeypatch):
     """A checkpoint may name a kernel that another machine had."""
     take(monkeypatch, "QuACK")
@@ -148,7 +173,8 @@ def test_a_softmax_by_another_kernel_is_the_same_softmax(monkeypatch, rehearsed,
     monkeypatch.setitem(sys.modules, "quack.linear_cross_entropy", quack)
     starters = take(monkeypatch, name)
     ways = {"table": rivals.by_table, "torch": rivals.by_torch, "QuACK": rivals.by_quack}
-    given = [hidden.flatten(0, 1), layer.words.weight, layer.bias, target.flatten(), torch.float64]
+    contexts = hidden.flatten(0, 1)[:, None]
+    given = [contexts, layer.words.weight, layer.bias, None, target.flatten(), torch.float64]
     loss = ways[name](*given)
     made = loss, *torch.autograd.grad(loss, [hidden, *layer.parameters()])
     torch.testing.assert_close(made, expected)
@@ -181,16 +207,71 @@ def test_a_choice_made_without_gradients_is_not_that_of_training(monkeypatch):
     assert taken is square
 
 
-@pytest.mark.parametrize("room, asked", [(12 * 14 * 13, True), (12 * 14 * 13 - 1, False)])
-def test_the_table_is_asked_for_where_there_is_room_for_it(monkeypatch, rehearsed, room, asked):
-    """For its logits and their slopes."""
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("components", [1, 3])
+def test_a_mixture_by_its_table_is_the_same_mixture(monkeypatch, rehearsed, components, bias):
+    """Its loss and all gradients; an ignored position gives none, nor does a batch of them."""
+    torch.manual_seed(3)
+    layer = MixtureOfSoftmaxes(FullWords(13, 6), components=components, bias=bias).double()
+    if bias:
+        torch.nn.init.normal_(layer.bias)
+    _, hidden, target = problem()
+    expected = with_gradients(layer, hidden, target)
+    torch.testing.assert_close(expected[0], layer.reference(hidden, target))
+    monkeypatch.setattr(rivals, "LARGE", 1)
+    starters = take(monkeypatch, "table")
+    torch.testing.assert_close(with_gradients(layer, hidden, target), expected)
+    assert starters == [["course", "table"]]
+    for tensor in with_gradients(layer, hidden, torch.full_like(target, -100)):
+        assert (tensor == 0).all()
+
+
+def test_a_mixture_s_table_under_autocast_is_about_the_mixture(monkeypatch, rehearsed):
+    """Products in bfloat16; the sums, the loss and what learns stay in float32."""
+    torch.manual_seed(3)
+    layer = MixtureOfSoftmaxes(FullWords(13, 6, init=1.0), components=3)
+    hidden, target = torch.randn(7, 2, 6, requires_grad=True), torch.randint(13, (7, 2))
+    expected = with_gradients(layer, hidden, target)
+    monkeypatch.setattr(rivals, "LARGE", 1)
+    starters = take(monkeypatch, "table")
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = layer(hidden, target)[0]
+    made = loss, *torch.autograd.grad(loss, [hidden, *layer.parameters()])
+    assert starters == [["course", "table"]] and loss.dtype == torch.float32
+    for one, two in zip(made, expected, strict=True):
+        assert one.dtype == two.dtype and (one - two).abs().max() <= 0.03 * two.abs().max()
+
+
+def test_a_mixture_s_table_stays_in_logarithms(rehearsed):
+    """Where all softmaxes have the probability 0 in float32, the loss and its slopes are finite."""
+    x = torch.zeros(2, 3, 1)
+    x[0] = 1.0
+    x.requires_grad_()
+    matrix = torch.tensor([[200.0], [0.0]])
+    log_weights = torch.full((2, 3), -math.log(3))
+    loss = rivals.by_table(x, matrix, None, log_weights, torch.tensor([1, -100]), torch.float32)
+    assert loss.item() == pytest.approx(200.0)
+    (slope,) = torch.autograd.grad(loss, x)
+    torch.testing.assert_close(slope[0], torch.full((3, 1), 200 / 3), rtol=1e-5, atol=0)
+    assert (slope[1] == 0).all()
+
+
+@pytest.mark.parametrize("components", [1, 3])
+@pytest.mark.parametrize("short", [0, 1])
+def test_the_table_is_asked_for_where_there_is_room_for_it(
+    monkeypatch, rehearsed, components, short
+):
+    """For its logits and their slopes, of all contexts."""
+    room = 3 * 8 * 14 * components * 13 - short
     monkeypatch.setattr(rivals, "LARGE", 1)
     monkeypatch.setattr(rivals, "total_memory", lambda device: room / rivals.ROOM)
     monkeypatch.delattr(F, "linear_cross_entropy", raising=False)
     starters = take(monkeypatch, "table")
     layer, hidden, target = problem()
+    if components > 1:
+        layer = MixtureOfSoftmaxes(layer.words, components=components).double()
     layer(hidden, target)
-    assert starters == ([["course", "table"]] if asked else [])
+    assert starters == ([] if short else [["course", "table"]])
 
 
 def test_quack_is_asked_for_half_precision_only(monkeypatch, rehearsed):
@@ -209,8 +290,9 @@ def test_quack_is_asked_for_half_precision_only(monkeypatch, rehearsed):
     assert made.item() == pytest.approx(expected.item(), rel=0.01)
 
 
-@pytest.mark.parametrize("what", ["small", "on a CPU", "objective", "sum"])
-def test_our_own_kernel_keeps_what_no_other_computes(monkeypatch, what):
+@pytest.mark.parametrize("kind", [Softmax, MixtureOfSoftmaxes])
+@pytest.mark.parametrize("what", ["small", "on a CPU", "objective", "sum", "none"])
+def test_our_own_kernel_keeps_what_no_other_computes(monkeypatch, what, kind):
     """Nor is another looked for where a launch takes longer than the work, or on a CPU."""
     from course_lib.output_layers import LabelSmoothing
 
@@ -218,14 +300,42 @@ def test_our_own_kernel_keeps_what_no_other_computes(monkeypatch, what):
     monkeypatch.setattr(rivals, "LARGE", 1000 if what == "small" else 1)
     starters = take(monkeypatch, "torch")
     layer, hidden, target = problem()
+    layer = kind(layer.words, **({} if kind is Softmax else {"components": 2})).double()
     objective = LabelSmoothing(0.1) if what == "objective" else None
-    layer(hidden, target, objective, reduction="sum" if what == "sum" else "mean")
+    layer(hidden, target, objective, reduction=what if what in ("sum", "none") else "mean")
     assert not starters
 
 
+class BentMixture(SigSoftmax, MixtureOfSoftmaxes):
+    pass
+
+
+class AdversarialMixture(Adversarial, MixtureOfSoftmaxes):
+    pass
+
+
+class GatedMixture(GradientGating, MixtureOfSoftmaxes):
+    pass
+
+
+@pytest.mark.parametrize("kind", [BentMixture, AdversarialMixture, GatedMixture])
+def test_a_mixture_that_does_more_than_mix_keeps_its_own_loss(monkeypatch, rehearsed, kind):
+    torch.manual_seed(3)
+    layer = kind(FullWords(13, 6)).double()
+    _, hidden, target = problem()
+    expected = with_gradients(layer, hidden, target)
+    monkeypatch.setattr(rivals, "LARGE", 1)
+    monkeypatch.setattr(rivals, "_compiled", lambda formula: formula)
+    starters = take(monkeypatch, "table")
+    made = with_gradients(layer, hidden, target)
+    assert starters == ([["written", "compiled"]] if kind is BentMixture else [])
+    if kind is GatedMixture:  # which counts its targets at every call
+        made, expected = made[:1], expected[:1]
+    torch.testing.assert_close(made, expected)
+
+
 @pytest.mark.parametrize(
-    "kind",
-    [AdversarialSoftmax, GatedSoftmax, AdaptiveSoftmax, MixtureOfSoftmaxes, MixtureOfContexts],
+    "kind", [AdversarialSoftmax, GatedSoftmax, AdaptiveSoftmax, MixtureOfContexts]
 )
 def test_a_layer_that_is_no_plain_softmax_keeps_its_own_loss(monkeypatch, rehearsed, kind):
     """Whatever else is quicker: each computes what its plain form computes."""
