@@ -135,8 +135,8 @@ def _elsewhere(claim: Claim, of: Evidence) -> Iterable[Test]:
         elif {claim.method, claim.baseline} <= methods.keys():
             mine, theirs = methods[claim.method], methods[claim.baseline]
             tried = (len(mine), len(theirs))
-            best = (of.best(side, claim.figure) for side in (mine, theirs))
-            yield _test(claim, of, *best, tried)
+            method, plain = (of.best(side, claim.figure) for side in (mine, theirs))
+            yield _test(claim, of, method, plain, tried)
 
 
 def _test(

@@ -9,6 +9,7 @@ import importlib.util
 import warnings
 from collections.abc import Callable
 from functools import lru_cache, partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -114,7 +115,7 @@ def _or_zero(way, *arguments, target, dtype):
     return way(*arguments, target.where(counts, 0), dtype) * counts
 
 
-def _cast(dtype, *tensors):
+def _cast(dtype, *tensors) -> Any:
     return [t if t is None else t.to(dtype) for t in tensors]
 
 
