@@ -197,8 +197,10 @@ def test_the_page_of_speeds_has_every_measured_row(tmp_path, monkeypatch):
         part = text.split(f"## {table['machine']}\n")[1].split("\n## ")[0]
         part = part.split(f"### Models in {name.rpartition('/')[2]}\n")[1].split("\n##")[0]
         for row in table["rows"]:
-            # A model is in the tables of speed and of where the time goes, and beside a reference.
-            times = 2 + bool(row["reference"]) if "model" in row else 1
+            # A model is in the tables of speed and of where the time goes, beside a reference, and
+            # where its launches were counted.
+            more = bool(row.get("reference")) + ("launches" in row)
+            times = 2 + more if "model" in row else 1
             assert part.count(f"| `{row.get('model', row.get('method'))}` |") == times
         for table in re.findall(r"(?:^\|.*\n)+", part, re.M):
             assert len({line.count("|") for line in table.splitlines()}) == 1
