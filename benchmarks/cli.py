@@ -133,10 +133,12 @@ def models(
 
     For a row that fails the reason is printed, all others are measured, and the exit code is 1.
     With --keep the table then names that row, unless a table with it is kept already, which stays.
+    What cannot be kept in one precision is told at the end, when all have been measured.
     """
     import torch
 
     from benchmarks import models as measure
+    from benchmarks import timing
 
     # what is asked for
     _known("model", model or (), measure.MODELS)
@@ -148,6 +150,7 @@ def models(
     _begin(threads, rounds)
     print(measure.LEGEND)
     rows = {kind: [] for kind in precision}
+    refused: list[str] = []
 
     def noted(kind):
         for row in measure.measured(model or list(measure.MODELS), kind, rounds, layers):
@@ -161,26 +164,14 @@ def models(
             print(line, flush=True)
         if keep:
             table = measure.TABLE.replace("PRECISION", kind)
-            print(_kept_models(table, rows[kind], rounds))
+            try:
+                print("kept:", timing.keep(table, rows[kind], rounds))
+            except CourseError as error:
+                refused.append(f"{kind}: {error}")
+    if refused:
+        raise CourseError("; ".join(refused))
     if any("failed" in row for measured in rows.values() for row in measured):
         raise typer.Exit(1)
-
-
-def _kept_models(table: str, rows: list[dict], rounds: int) -> str:
-    """Keep a table of models and layers but for rows that failed; return what is kept."""
-    from benchmarks import timing
-    from course_lab import results
-
-    names = [row.get("model") or row["method"] for row in rows]
-    failed = [name for name, row in zip(names, rows, strict=True) if "failed" in row]
-    kept = results.tables(table.split("/KIND")[0]).get(timing.named(table), {"rows": []})
-    known = {row.get("model") or row["method"] for row in kept["rows"]}
-    if lost := [name for name in failed if name in known]:
-        return f"kept: the earlier table, because {', '.join(lost)} failed now"
-    if len(failed) == len(rows):
-        return "kept: nothing, because every row failed"
-    whole = [row for row in rows if "failed" not in row]
-    return f"kept: {timing.keep(table, whole, rounds, failed=failed)}"
 
 
 @app.command("rank")

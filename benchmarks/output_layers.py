@@ -175,7 +175,8 @@ class TorchSoftmax(Softmax):
         x, matrix, target = hidden.flatten(0, -2)[:, None], self.words.matrix(), target.flatten()
         narrow = torch.is_autocast_enabled(x.device.type)
         dtype = torch.get_autocast_dtype(x.device.type) if narrow else x.dtype
-        loss = rivals.by_torch(x, matrix, self.logit_bias(), None, target, dtype, reduction)
+        way = partial(rivals.by_torch, reduction=reduction)
+        loss = rivals.computed(way, x, matrix, self.logit_bias(), None, target, dtype)
         return loss, loss.detach()
 
 

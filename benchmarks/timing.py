@@ -99,24 +99,28 @@ def named(table: str, kind: str | None = None) -> str:
     return table.replace("KIND", re.sub("[^a-z0-9]+", "-", kind.lower()))
 
 
-def keep(
-    table: str,
-    rows: list[dict],
-    rounds: int,
-    among: Iterable[str] = (),
-    failed: Iterable[str] = (),
-) -> Path:
+def keep(table: str, rows: list[dict], rounds: int, among: Iterable[str] = ()) -> Path:
     """Keep the rows of a table in data/results, below the kind of this machine; return the file.
 
     table: its name, `KIND` in it stands for the machine's.
     among: all methods of a table that is kept already, in order. Its other rows stay, and these
         rows take their places, each with its own provenance; by default the table is new.
-    failed: names that the table lacks because their measurement failed.
-    CourseError where a row was measured beside other work, and where no such table is kept: then
-    nothing changes.
+
+    Rows that failed are left out, and the table has their names under "failed".
+    CourseError where a row was measured beside other work, where all rows failed, or one that the
+    kept table has, and where a table that the rows would join is not kept: then nothing changes.
     """
     from course_lab import provenance, results
 
+    failed = [name_of(row) for row in rows if "failed" in row]
+    rows = [row for row in rows if "failed" not in row]
+    if failed:
+        before = results.tables(table.split("/KIND")[0]).get(named(table), {"rows": []})
+        why = f"{', '.join(failed)} failed"
+        if {name_of(row) for row in before["rows"]}.intersection(failed):
+            raise CourseError(f"the kept table stays as it is: {why}")
+        if not rows:
+            raise CourseError(f"nothing is kept: {why}")
     busy = [row for row in rows if not row["counts"]]
     if busy:
         others = max(row["others"] for row in busy)
@@ -128,8 +132,6 @@ def keep(
     name = named(table, kind)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     made = {"provenance": provenance.origin(device), "rounds": rounds}
-    if failed:
-        made["failed"] = list(failed)
     told = [{k: None if v != v else v for k, v in row.items()} for row in rows]  # JSON has no NaN
     if among:
         places = {method: place for place, method in enumerate(among)}
@@ -139,7 +141,13 @@ def keep(
         # Methods of the table that this PyTorch does not have come last.
         told = sorted(rows_of.values(), key=lambda row: places.get(row["method"], len(places)))
         made = {key: kept[key] for key in made}
+    made |= {"failed": failed} if failed else {}
     return results.write_table(name, {"machine": kind, **made, "rows": told})
+
+
+def name_of(row: dict) -> str:
+    """Return the model or the method that a row is of."""
+    return row.get("model") or row["method"]
 
 
 def undisturbed(measure: Callable[[], dict], tries: int = 3) -> dict:

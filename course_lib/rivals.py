@@ -9,7 +9,6 @@ import importlib.util
 import warnings
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -40,9 +39,9 @@ def quickest_equal(
     """
     own, *others = ways
     rows = len(arguments[0])
-    about = {rows: 1 << (rows.bit_length() - 1)}  # random lengths are no question each
-    given = [None if a is None else tuple(a.shape) for a in arguments]
-    shapes = [shape and (about.get(shape[0], shape[0]), *shape[1:]) for shape in given]
+    about = 1 << (rows.bit_length() - 1)  # random lengths are no question each
+    shapes = [None if a is None else tuple(a.shape) for a in arguments]
+    shapes = [(about, *s[1:]) if s and s[0] == rows else s for s in shapes]
     device = torch.cuda.get_device_name() if arguments[0].is_cuda else "cpu"
     learned = [a is not None and a.requires_grad for a in arguments]
     products = f"{dtype} by {torch.backends.cuda.matmul.fp32_precision}"
@@ -95,10 +94,10 @@ def softmax_loss(own: Callable, x: Tensor, matrix, bias, log_weights, target, dt
     """
     ways = {"course": own}
     size = x.shape[:2].numel() * len(matrix)
-    wide = torch.promote_types(dtype, torch.float32).itemsize
     if accelerated(x) and size >= LARGE:
-        rival = partial(_or_zero, target=target, dtype=dtype)
-        if 3 * wide * size <= ROOM * total_memory(x.device):
+        rival = partial(computed, target=target, dtype=dtype)
+        table = 3 * size * torch.promote_types(dtype, torch.float32).itemsize
+        if table <= ROOM * total_memory(x.device):
             ways["table"] = partial(rival, by_table)
         if hasattr(F, "linear_cross_entropy") and log_weights is None:
             ways["torch"] = partial(rival, by_torch)
@@ -109,48 +108,41 @@ def softmax_loss(own: Callable, x: Tensor, matrix, bias, log_weights, target, dt
     return own(x, matrix, bias, log_weights)
 
 
-def _or_zero(way, *arguments, target, dtype):
-    """Return a way's loss, and 0 where no target counts: all ways would divide 0 by 0 there."""
+def computed(way: Callable, x, matrix, bias, log_weights, target, dtype) -> Tensor:
+    """Return a way's loss with products in `dtype`, and 0 where no target counts, not 0 / 0."""
     counts = (target != -100).any()
-    return way(*arguments, target.where(counts, 0), dtype) * counts
+    tensors = [t if t is None else t.to(dtype) for t in (x, matrix, bias)]
+    with torch.autocast(x.device.type, enabled=False):
+        return way(*tensors, log_weights, target.where(counts, 0)) * counts
 
 
-def _cast(dtype, *tensors) -> Any:
-    return [t if t is None else t.to(dtype) for t in tensors]
-
-
-def by_table(x, matrix, bias, log_weights, target, dtype) -> Tensor:
+def by_table(x, matrix, bias, log_weights, target) -> Tensor:
     """Return the loss by the table of all logits at once, in few launches."""
-    with torch.autocast(x.device.type, enabled=False):
-        logits = F.linear(*_cast(dtype, x, matrix, bias)).flatten(0, 1)
-        logits = logits.to(torch.promote_types(dtype, torch.float32))
-        if log_weights is None:
-            return F.cross_entropy(logits, target)
-        each = F.cross_entropy(logits, target.repeat_interleave(x.shape[1]), reduction="none")
-        counted = target != -100
-        mixed = (log_weights - each.view_as(log_weights)).logsumexp(-1)
-        return -(mixed * counted).sum() / counted.sum()
+    logits = F.linear(x, matrix, bias).flatten(0, 1).to(torch.promote_types(x.dtype, torch.float32))
+    if log_weights is None:
+        return F.cross_entropy(logits, target)
+    each = F.cross_entropy(logits, target.repeat_interleave(x.shape[1]), reduction="none")
+    mixed = (log_weights - each.view_as(log_weights)).logsumexp(-1)
+    counted = target != -100
+    return -(mixed * counted).sum() / counted.sum()
 
 
-def by_torch(x, matrix, bias, _, target, dtype, reduction: str = "mean") -> Tensor:
+def by_torch(x, matrix, bias, log_weights, target, reduction: str = "mean") -> Tensor:
     """Return one softmax's loss by PyTorch's own chunked cross-entropy, from version 2.13 on."""
-    x, matrix, bias = _cast(dtype, x.squeeze(1), matrix, bias)
     options = {"reduction": reduction, "options": nn.LinearCrossEntropyOptions()}
-    with torch.autocast(x.device.type, enabled=False):
-        return F.linear_cross_entropy(x, matrix, target, linear_bias=bias, **options)
+    return F.linear_cross_entropy(x.squeeze(1), matrix, target, linear_bias=bias, **options)
 
 
-def by_quack(x, matrix, bias, _, target, dtype) -> Tensor:
+def by_quack(x, matrix, bias, log_weights, target) -> Tensor:
     """Return one softmax's loss by QuACK, to which a bias is one more column of the matrix."""
     quack = importlib.import_module("quack.linear_cross_entropy")  # where there is a GPU for it
-    x, matrix, bias = _cast(dtype, x.squeeze(1), matrix, bias)
+    x = x.squeeze(1)
     if bias is not None:
         x = torch.cat([x, torch.ones_like(x[:, :1])], 1)
         matrix = torch.cat([matrix, bias[:, None]], 1)
     if fill := -x.shape[1] % 8:  # each row of both begins at a multiple of 16 bytes
         x, matrix = F.pad(x, (0, fill)), F.pad(matrix, (0, fill))
-    with torch.autocast(x.device.type, enabled=False):
-        return quack.chunked_linear_cross_entropy(x, matrix, target, ignore_index=-100)
+    return quack.chunked_linear_cross_entropy(x, matrix, target, ignore_index=-100)
 
 
 def elementwise(written: Callable, formula: Callable | None, logits: Tensor, *parameters: Tensor):

@@ -181,7 +181,8 @@ def _speed_of_models(precision: str, table: dict) -> list[str]:
         ]
         heads = ["", "operators a step starts", "plain"]
         parts.append(
-            f"On a GPU, launches of kernels and graphs:\n\n{markdown_table(heads, numbers)}"
+            "Operators; on a GPU, launches of kernels and graphs:\n\n"
+            f"{markdown_table(heads, numbers)}"
         )
 
     # Beside the papers' released code.

@@ -105,19 +105,18 @@ def chunked_loss(
         dtype=product_type(x),
         differentiate=torch.is_grad_enabled() and reduction != "none",
     )
-    soft_x, soft_matrix = soft if soft is not None else (None, None)
+    tensors = x, matrix, bias, log_weights
+    others = offset, *(soft or (None, None)), *parameters
+
+    def own(*tensors):
+        return _ChunkedLoss.apply(options, target, *tensors, *others)
+
     # Plain softmaxes on a GPU may have a quicker kernel, one that is installed beside this course.
-    special = offset, transform, gate, soft, block
-    plain = all(s is None for s in special) and reduction == "mean"
+    plain = reduction == "mean" and all(s is None for s in (offset, transform, gate, soft, block))
     if plain and options.differentiate and groups == [Group((0, len(matrix)), CrossEntropy())]:
-
-        def own(*tensors):
-            return _ChunkedLoss.apply(options, target, *tensors, *[None] * 3)[0]
-
-        loss = softmax_loss(own, x, matrix, bias, log_weights, target, options.dtype)
+        loss = softmax_loss(lambda *given: own(*given)[0], *tensors, target, options.dtype)
         return loss, loss.detach()
-    others = log_weights, offset, soft_x, soft_matrix, *parameters
-    return _ChunkedLoss.apply(options, target, x, matrix, bias, *others)
+    return own(*tensors)
 
 
 def check_targets(

@@ -53,8 +53,7 @@ def energy(W: Numbers, target: Numbers, norm: Numbers, epsilon: Numbers) -> Tens
     exact = "donot_use_mm_for_euclid_dist"
     distances = torch.cdist(rows, W, compute_mode=exact).view(*target.shape, len(W))
     terms = -norm * (distances - epsilon)
-    others = F.one_hot(target, len(W)) == 0
-    return -terms.where(others, -torch.inf).logsumexp(-1)
+    return -terms.where(F.one_hot(target, len(W)) == 0, -torch.inf).logsumexp(-1)
 
 
 def recognition_bound(W: Numbers, target: Numbers, norm: Numbers, epsilon: Numbers) -> Tensor:
@@ -95,8 +94,5 @@ def margin_witness(W: Numbers, i: int) -> Witness:
     weights[others] = torch.from_numpy(nearest_in_hull(D))
     point = weights[others] @ D
     h = F.normalize(point, dim=0, eps=TINY)
-    margin = float((D @ h).min())
-    if margin <= 0:
-        margin = 0.0
-        h = torch.zeros_like(h)
-    return Witness(margin, float(point.norm()), h, weights)
+    margin = max(0.0, float((D @ h).min()))
+    return Witness(margin, float(point.norm()), h if margin else torch.zeros_like(h), weights)

@@ -597,8 +597,9 @@ def test_a_row_that_fails_costs_no_other_row(monkeypatch, tmp_path):
         row = {"method": name, "ms": 3.0, "of softmax": 1.0, "machine": timing.machine_kind()}
         return row | {"counts": not busy, "others": busy}
 
-    def run(precision="fp32"):
-        return CliRunner().invoke(app, ["models", "--precision", precision, "--keep"])
+    def run(*precisions):
+        asked = [word for name in precisions or ["fp32"] for word in ("--precision", name)]
+        return CliRunner().invoke(app, ["models", "--keep", *asked])
 
     monkeypatch.setattr(models, "undisturbed", measured_row)
     printed = run()
@@ -617,13 +618,14 @@ def test_a_row_that_fails_costs_no_other_row(monkeypatch, tmp_path):
     failing.remove("gss")
     failing.add("softmax")
     printed = run()
-    assert (
-        printed.exit_code == 1 and "the earlier table, because softmax failed now" in printed.stdout
-    )
+    told = "the kept table stays as it is: awd-lstm/ptb, softmax failed"
+    assert printed.exit_code == 1 and told in str(printed.exception)
     assert [*results.tables("benchmarks").values()] == [kept]
-    # where all rows fail, or one was disturbed, nothing is kept
+    # where all rows fail, or one was disturbed, nothing is kept, and the next precision is measured
     failing |= {"gss"}
-    assert "kept: nothing, because every row failed" in run("bf16").stdout
+    printed = run("bf16", "fp32")
+    told = "awd-lstm/ptb, softmax, gss failed"
+    assert f"bf16: nothing is kept: {told}; fp32: the kept" in str(printed.exception)
     failing -= {"softmax", "gss"}
     next(others), next(others)
     assert "up to 90% of the machine" in str(run("bf16").exception)

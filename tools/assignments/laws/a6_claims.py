@@ -29,7 +29,7 @@ COMPLETE, RIGHT, REPLICATED, TUNED = 0.2, 0.4, 0.3, 0.1  # shares of 6.4
 REGISTERED, DIAGNOSED = 0.6, 0.1  # of 6.1, 6.2: what is not the function's
 PAIRS = 3  # new pairs of runs on hidden text, whose mean is what 6.5 claims
 TRAINED = 16  # pairs that the marker trains at least: of fewer, two markings differ by more points
-ROUNDING = 1e-3  # nats; of a lower score, which equal models have by rounding alone, all is right
+DIGITS = 12  # of a difference: on some processors equal models are 1e-15 nats apart, by rounding
 FAR = 40_000  # tokens of the corpus between a student's own and the hidden ones
 NO_VERDICT = "the answer cell has no VERDICT out of " + ", ".join(a6_examination.DISEASES)
 WISH = "a stopping rule changed after the fact makes p a wish"
@@ -295,7 +295,8 @@ def claim(step, submission, level, variant, rng) -> Verdict:
             project.obeys(answer, rng)
     except Failed as failure:
         return Verdict(0.0, failure.sentence, "claim", failure.kind)
-    return scored(low, high, *np.subtract(scores["layer"], scores["baseline"]), count)
+    differences = np.subtract(scores["layer"], scores["baseline"]).round(DIGITS)
+    return scored(low, high, *differences, count)
 
 
 def scored(low: float, high: float, hidden: np.ndarray, own: np.ndarray, count: int) -> Verdict:
@@ -316,7 +317,7 @@ def scored(low: float, high: float, hidden: np.ndarray, own: np.ndarray, count: 
         markers.append(interval_score(least, most, truth).mean())
         width.append((most - least).mean())
     truth, score, markers, width = (float(np.mean(x)) for x in (truths, score, markers, width))
-    share = min(1.0, markers / score) if score > ROUNDING else 1.0
+    share = min(1.0, markers / score) if score > 0 else 1.0
     sentence = (
         f"your interval is [{low:.4f}, {high:.4f}]; the mean of {PAIRS} new pairs on hidden text "
         f"is {truth:.4f} on average, the score {score:.4f}, that of the marker's interval "
@@ -324,12 +325,11 @@ def scored(low: float, high: float, hidden: np.ndarray, own: np.ndarray, count: 
     )
     wider = (high - low) / width if width > 0 else 1.0
     missed = max(low - truth, truth - high)
-    misses = missed > 0 and score > ROUNDING
-    if misses:
+    if missed > 0:
         sentence += f". It misses by {missed:.4f}, and a miss costs 20 times as much"
-    if misses and wider < 0.5:
+    if missed > 0 and wider < 0.5:
         sentence += f". It is {1 / max(wider, 1e-3):.1f} times too narrow: the seed is the unit"
-    elif wider > 2 and not misses:
+    elif wider > 2 and missed <= 0:
         sentence += (
             ". It covers, and says little: is it the interval of the runs, not of their mean?"
         )
