@@ -560,9 +560,25 @@ def test_a_setting_counts_by_its_seeds_that_have_the_figure(kept):
     assert (row.seeds, row.ours, row.tried) == ("1 2", 0.0, "2 / 1")
 
 
+def test_so_does_a_setting_that_is_compared_with_a_level(kept):
+    kept.count()
+    for seed in (1, 2, 3):
+        late = {"geometry": {"positive_share": 0.99}} if seed == 3 else {}
+        kept("ptb/desk/tied", seed, 80.0, profile="standard", **late)
+    for seed in (1, 2):
+        share = {"geometry": {"positive_share": 0.95}}
+        change = {"optimisation.epochs": 9}
+        kept("ptb/desk/tied", seed, 85.0, change, profile="standard", **share)
+    row = claims.ledger(evidence.read()).loc["gao2019-cone"]
+    assert (row.seeds, row.tried) == ("1 2", "2 / 0")
+
+
 def test_the_leaderboard_takes_the_seeds_that_have_its_figure(kept):
     for seed, score in ((1, {}), (2, {"test_bleu": 30.0}), (3, {"test_bleu": 32.0})):
         kept("multi30k/transformer-small/softmax", seed, 6.0, profile="standard", **score)
+    for seed in (1, 2, 3, 4):  # of four seeds one has a score
+        late, change = {"test_bleu": 40.0} if seed == 4 else {}, {"optimisation.epochs": 9}
+        kept("multi30k/transformer-small/softmax", seed, 5.0, change, profile="standard", **late)
     rows = leaderboard.rows(evidence.read())
     bleu = rows[(rows.metric == "bleu") & rows.ours.notna()]
     assert len(bleu) and (bleu.ours == 31.0).all() and (bleu.n == 2).all()
