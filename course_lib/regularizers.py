@@ -343,8 +343,8 @@ class PastDecode(InRange):
 
         P(past) = softmax(W tanh(A Σ_j p_j w_j + a) + c)
 
-    with p the output layer's probabilities, (T, B, N), which are formed as one table, and w_j its
-    words. A, a and c are learned; `prepare` makes them, and they belong to the output layer. The
+    with p the output layer's probabilities, (T, B, N), formed as a whole table, and w_j its words.
+    A, a and c are learned; `prepare` makes them, and they belong to the output layer. The
     paper names no layer that is to decode; tanh(A · + a) is our choice. Products have the output
     layer's precision.
     Naive: `F.cross_entropy(F.linear(past(log_prob.exp() @ W).tanh(), W, c), tokens)`.
@@ -361,8 +361,7 @@ class PastDecode(InRange):
 
     def __call__(self, words: Any, activations: Activations) -> Tensor:
         layer, tokens = cast(Any, activations.output_layer), cast(Tensor, activations.tokens)
-        W = words.matrix()
-        expected = layer.log_prob(activations.hidden).exp().to(W) @ W
+        expected = layer.expectation(activations.hidden, words.matrix())
         past = layer.past(expected).tanh().flatten(0, -2)
         x, matrix = words.factors(past.unsqueeze(-2))
         loss, _ = chunked_loss(x, matrix, tokens.flatten(), bias=layer.past_bias)

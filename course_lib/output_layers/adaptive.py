@@ -126,6 +126,10 @@ class AdaptiveSoftmax(OutputLayer):
         """Return log P (…, N) of hidden states (…, d), in nats; forms the whole table."""
         return self._table(hidden)[0]
 
+    def expectation(self, hidden: Tensor, values: Tensor) -> Tensor:
+        """Return Σ_j P(j | h) v_j, as `OutputLayer.expectation` does."""
+        return self.log_prob(hidden).exp().to(values) @ values
+
     def _table(self, hidden, target=None):
         """Return log P (…, N) and the head's log Z (…); with targets (n,), as in training."""
         logits = self.logits(hidden, target)[0].squeeze(-2)

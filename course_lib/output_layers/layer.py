@@ -5,10 +5,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from course_lib.first_order import first_order
 from course_lib.output_layers import naive
 from course_lib.output_layers.kernel import check_targets, chunked_loss
 from course_lib.output_layers.objectives import Objective
-from course_lib.output_layers.products import type_of_sums
+from course_lib.output_layers.products import product_type, type_of_sums
 from course_lib.output_layers.scratch import FRESH, BlockScratch
 from course_lib.output_layers.words import Words
 from course_lib.ranges import Count, checked
@@ -25,9 +26,10 @@ class OutputLayer(nn.Module):
       is the same in plain PyTorch, which a GPU may compile;
     * `gate(gradient, target)`: the logits' gradient as the word matrix's rows receive it, or None.
 
-    Loss (`forward`) and probabilities (`log_prob`) follow from them. Variants combine by
-    inheritance, left before right: `class Mine(Adversarial, MixtureOfSoftmaxes)`. Each hands the
-    arguments that are not its own to the next. An adaptive softmax takes one context a position.
+    Loss (`forward`), probabilities (`log_prob`) and means (`expectation`) follow from them.
+    Variants combine by inheritance, left before right: `class Mine(Adversarial,
+    MixtureOfSoftmaxes)`. Each hands the arguments that are not its own to the next. An adaptive
+    softmax takes one context a position.
     """
 
     transform: Callable[..., Tensor] | None = None
@@ -151,6 +153,38 @@ class OutputLayer(nn.Module):
         if log_weights is None:
             return log_prob.squeeze(-2)
         return torch.logsumexp(log_weights[..., None] + log_prob, dim=-2)
+
+    def expectation(self, hidden: Tensor, values: Tensor) -> Tensor:
+        """Return Σ_j P(j | h) v_j (…, m) of hidden states (…, h) and values v (N, m)."""
+        logits, log_weights = self.logits(hidden)
+        means = _Expectation.apply(logits, values)
+        if log_weights is None:
+            return means.squeeze(-2)
+        return (log_weights.exp()[..., None] * means).sum(-2)
+
+
+class _Expectation(torch.autograd.Function):
+    """e = Σ_j p_j v_j of p = softmax(l), written out because it then keeps one table, p.
+
+    With g the gradient of e,  dl_j = p_j (gᵀv_j − gᵀe)  and  dv_j = Σ p_j g  over all contexts.
+    """
+
+    @staticmethod
+    def forward(ctx, logits, values):
+        values = values.to(product_type(values))
+        p = logits.softmax(-1).to(values)
+        mean = p @ values
+        ctx.save_for_backward(p, values, mean)
+        return mean
+
+    @staticmethod
+    @first_order
+    def backward(ctx, grad):
+        p, values, mean = ctx.saved_tensors
+        shared = (grad * mean).sum(-1, keepdim=True)
+        d_logits = (grad @ values.T).sub_(shared).mul_(p)
+        d_values = p.flatten(0, -2).T @ grad.flatten(0, -2)
+        return d_logits, d_values
 
 
 class Softmax(OutputLayer):

@@ -225,6 +225,35 @@ def test_log_prob_can_be_differentiated_twice(kind):
     assert torch.equal(first[0], again[0])
 
 
+@pytest.mark.parametrize("kind", OUTPUT_LAYERS)
+def test_an_expectation_is_the_table_of_probabilities_times_the_values(kind):
+    """With the gradients of contexts, values and everything that is learned."""
+    layer = build(kind)
+    hidden = torch.randn(T, B, D, dtype=torch.float64, requires_grad=True)
+    values, weights = torch.randn(N, 3, dtype=torch.float64), torch.randn(T, B, 3).double()
+    values.requires_grad_()
+    ours = layer.expectation(hidden, values)
+    expected = layer.log_prob(hidden).exp() @ values
+    torch.testing.assert_close(ours, expected, rtol=1e-10, atol=1e-12)
+    leaves = [hidden, values, *layer.parameters()]
+    found, wanted = (gradients((e * weights).sum(), leaves) for e in (ours, expected))
+    for a, b in zip(found, wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_an_expectation_under_autocast_is_that_in_float32_to_the_digits_of_its_products(dtype):
+    layer = build(MixtureOfSoftmaxes, dtype=torch.float32)
+    hidden, values = torch.randn(T, B, D, requires_grad=True), torch.randn(N, 3, requires_grad=True)
+    found = {}
+    for narrow in (True, False):
+        with torch.autocast(hidden.device.type, dtype, enabled=narrow):
+            expected = layer.expectation(hidden, values)
+        found[narrow] = [expected, *gradients(expected.float().square().sum(), [hidden, values])]
+    for half, whole in zip(*found.values(), strict=True):
+        assert 0 < (half - whole).norm() <= 0.03 * whole.norm()
+
+
 def test_a_mixture_is_evaluated_without_its_backward_pass(monkeypatch):
     layer, target = build(MixtureOfSoftmaxes).eval(), torch.randint(N, (T, B))
     hidden = torch.randn(T, B, D, dtype=torch.float64)
