@@ -11,9 +11,9 @@ from course_lab.corpora.registry import DOWNLOADS
 from course_lab.experiment import ROLES, Experiment
 from course_lab.parts import KINDS, Part
 from course_lab.planned import command, earlier
+from course_lab.vocabulary import Vocabulary, vocabulary_from_dict
 from course_lib import data
 from course_lib.data import folders
-from course_lib.data.vocabulary import Vocabulary, vocabulary_from_dict
 from course_lib.errors import CourseError
 from course_lib.models import OutputModel
 from course_lib.training.checkpoint import difference, differences, read_progress, restore

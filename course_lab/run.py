@@ -32,9 +32,9 @@ from course_lab.processes import PATIENCE, Meeting, accelerator_on
 from course_lab.recipes import elsewhere
 from course_lab.results import Result
 from course_lab.tracking import Report, check_trackers, tracked, with_geometry
+from course_lab.vocabulary import vocabulary_to_dict
 from course_lib import machine
 from course_lib.data import Corpus, SentencePairs
-from course_lib.data.vocabulary import vocabulary_to_dict
 from course_lib.errors import CourseError
 from course_lib.evaluation.perplexity import evaluating
 from course_lib.machine import keep_freed_memory

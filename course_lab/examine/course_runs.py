@@ -19,8 +19,8 @@ from course_lab.checkpoints import check_parts, text_of_run
 from course_lab.examine.source import Source
 from course_lab.examine.tensor_files import TensorFiles, check_finite, checkpoint_in
 from course_lab.experiment import Experiment
+from course_lab.vocabulary import vocabulary_from_dict
 from course_lib.data import Corpus, SentencePairs
-from course_lib.data.vocabulary import vocabulary_from_dict
 from course_lib.errors import CourseError
 from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
 from course_lib.training.checkpoint import restore

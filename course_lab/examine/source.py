@@ -7,7 +7,7 @@ from torch import Tensor
 
 from course_lab.examine.tensor_files import checkpoint_in
 from course_lab.experiment import Experiment
-from course_lib.data.vocabulary import Vocabulary
+from course_lab.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,9 @@ from course_lab.own_text import is_own
 from course_lab.parts import Part
 from course_lab.provenance import warn_of_changed_files
 from course_lab.recipes import elsewhere
+from course_lab.vocabulary import Vocabulary, vocabulary_to_dict
 from course_lib.data import folders
 from course_lib.data.corpus import EOS, UNK
-from course_lib.data.vocabulary import Vocabulary, vocabulary_to_dict
 from course_lib.errors import CourseError
 from course_lib.training.checkpoint import DIGEST, digest, parameters_of, read_progress
 

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 import course_lab
 from course_lab import corpora
 from course_lab.cli import model as commands
+from course_lab.vocabulary import vocabulary_from_dict, vocabulary_to_dict
 from course_lib.data.corpus import from_texts
-from course_lib.data.vocabulary import vocabulary_from_dict, vocabulary_to_dict
 from course_lib.errors import CourseError
 from course_lib.evaluation import generation
 from course_lib.evaluation.generation import continuations, generate, score, top_k_top_p

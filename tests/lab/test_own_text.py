@@ -14,9 +14,9 @@ from course_lab.final_figures import per_word
 from course_lab.own_text import absolute
 from course_lab.planned import Planned, command, earlier
 from course_lab.plans import read_plan
+from course_lab.vocabulary import vocabulary_from_dict, vocabulary_to_dict
 from course_lib.data import folders
 from course_lib.data.piece_text import PieceText
-from course_lib.data.vocabulary import vocabulary_from_dict, vocabulary_to_dict
 from course_lib.errors import CourseError
 
 TIED, CACHE = "ptb/vd-lstm-200/tied", "ptb/awd-lstm/softmax/continuous-cache"
