@@ -5,18 +5,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.machine import accelerated
+from course_lib.ranges import Dropout, check
 
 _STEPS = 1 << 16  # a share is rounded to one of so many
 
 
-def _check_share(dropout: float) -> None:
-    if not 0 <= dropout < 1:  # at 1 what is kept would be 0 / 0
-        raise ValueError(f"a share to drop lies in [0, 1), not {dropout}")
-
-
 def keep_mask(like: Tensor, dropout: float) -> Tensor:
     """Return a mask shaped like `like`: 0 with probability `dropout`, else 1/(1 − dropout)."""
-    _check_share(dropout)
+    check("the share to drop", dropout, Dropout)
     keep = 1 - dropout
     return torch.empty_like(like).bernoulli_(keep).div_(keep)
 
@@ -57,11 +53,11 @@ class _Dropout(torch.autograd.Function):
 
 
 def entry_dropout(x: Tensor, dropout: float, training: bool = True) -> Tensor:
-    """Drop entries as `F.dropout` does; ValueError for a share outside [0, 1).
+    """Drop entries as `F.dropout` does; CourseError for a share outside [0, 1).
 
     On a CPU the share is rounded to a multiple of 2^-16, and the scale of what remains with it.
     """
-    _check_share(dropout)
+    check("the share to drop", dropout, Dropout)
     if accelerated(x) or x.device.type != "cpu" or not training or not dropout:
         return F.dropout(x, dropout, training)
     return _Dropout.apply(x, min(max(1, round((1 - dropout) * _STEPS)), _STEPS - 1))

@@ -101,11 +101,9 @@ def read(json: str) -> Tokenizer:
     return bpe
 
 
-def encode_all(
-    bpe: Tokenizer, texts: Iterable[str], lowercase: bool, block: int = 10_000
-) -> Iterator[list[int]]:
-    """Yield the ids of each text; `block` texts are encoded at a time, on all cores."""
+def encode_all(bpe: Tokenizer, texts: Iterable[str], lowercase: bool) -> Iterator[list[int]]:
+    """Yield the ids of each text; 10,000 texts are encoded at a time, on all cores."""
     texts = (normalise(text, lowercase) for text in texts)
-    while rows := list(islice(texts, block)):
+    while rows := list(islice(texts, 10_000)):
         for encoded in bpe.encode_batch_fast(rows, add_special_tokens=False):
             yield encoded.ids

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
@@ -86,12 +85,8 @@ class WordEncoding(Encoding):
             for word in line.split():
                 i = self.index.get(word, self.unk)
                 if i is None:
-                    near = get_close_matches(word, self.words, n=3, cutoff=0.6)
-                    hint = f"; did you mean {' or '.join(near)}?" if near else ""
-                    raise CourseError(
-                        f"{where}, line {number}: the word {word!r} is not among the "
-                        f"{len(self.words):,} words of {self.name}, which has no {UNK}{hint}"
-                    )
+                    kind = f"word for {self.name}, which has no {UNK},"
+                    raise CourseError(f"{where}, line {number}: {unknown(kind, word, self.words)}")
                 ids.append(i)
             if line.endswith("\n"):
                 ids.append(self.eos)
@@ -266,20 +261,17 @@ def blocks_of(text: str, size: int = 1 << 22) -> Iterator[str]:
         start = end
 
 
-def sort_by_frequency(
-    words: list[str], ids: Mapping[str, torch.Tensor], block: int = 1 << 22
-) -> list[str]:
+def sort_by_frequency(words: list[str], ids: Mapping[str, torch.Tensor]) -> list[str]:
     """Return the words by falling count in train, equal counts as before.
 
     words: by id.
     ids: of each split; they change in place.
-    block: how many of them change at a time.
     """
     order = torch.bincount(ids["train"], minlength=len(words)).argsort(descending=True, stable=True)
     renumber = torch.empty_like(order)
     renumber[order] = torch.arange(len(order))
     for x in ids.values():
-        for part in x.split(block):
+        for part in x.split(1 << 22):  # all at once would be copies as large as the split
             part.copy_(renumber[part])
     return [words[i] for i in order.tolist()]
 

@@ -148,10 +148,7 @@ def scored(model: LanguageModel, tokens: Tensor, eos: int, length: int) -> Itera
 
     CourseError for a split without words.
     """
-    if not len(tokens):
-        raise CourseError("a split without words has no losses")
-    device = next(model.parameters()).device
-    text = torch.cat([tokens.new_tensor([eos]), tokens]).to(device)[:, None]
+    text = columns(tokens, 1, before=eos).to(next(model.parameters()).device)
     for step, target in segments(model, text, length, loss=False):
         nll, _ = model.output_layer(step.hidden, target, reduction="none")
         yield nll[:, 0], step.hidden[:, 0], target[:, 0]

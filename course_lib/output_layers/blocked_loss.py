@@ -468,8 +468,8 @@ def _slopes(view: Block, loss: Tensor) -> dict[str, Tensor]:
     loss depends on it: an objective may read a statistic and detach it.
     """
     always = "log_z", "target_logit", "log_weights"
-    leaves = {n: view.used(n) for n in (*always, "mean_logit", "logits", "soft_logits")}
-    leaves = {n: leaf for n, leaf in leaves.items() if leaf is not None}
+    made = vars(view)  # a statistic that is made on demand lies there once it was asked for
+    leaves = {n: made[n] for n in (*always, "mean_logit", "logits", "soft_logits") if n in made}
     slopes = torch.autograd.grad(loss, [*leaves.values()], torch.ones_like(loss), allow_unused=True)
     slopes = {n: slope for n, slope in zip(leaves, slopes, strict=True) if slope is not None}
     return {n: torch.zeros_like(leaves[n]) for n in always} | slopes

@@ -66,10 +66,6 @@ class Block:
         """Return the logarithm of the mixture's probabilities (b, N)."""
         return torch.logsumexp(self.log_weights[..., None] + self.logits.log_softmax(-1), dim=1)
 
-    def used(self, name: str) -> Tensor | None:
-        """Return the leaf `name` if an objective asked for it."""
-        return self.__dict__.get(name)
-
 
 class TableBlock(Block):
     """A block whose whole log P is given and differentiated through, whatever it was made of."""

@@ -160,26 +160,23 @@ def parameters_of(model: nn.Module) -> dict[str, Tensor]:
     return dict(model.named_parameters()) | dict(model.named_buffers())
 
 
-def restore(
-    model: nn.Module, tensors: dict[str, Tensor], where: str, prefix: str = "model."
-) -> None:
+def restore(model: nn.Module, tensors: dict[str, Tensor], where: str) -> None:
     """Copy a checkpoint's weights into the model.
 
     model: receives the weights in its parameters and buffers.
-    tensors: of the checkpoint, by name.
+    tensors: of the checkpoint, by name; those of the weights begin with "model.".
     where: the checkpoint's name in an error.
-    prefix: what the names of the weights begin with in the checkpoint.
 
     CourseError where a weight is missing, has another shape or is not the model's.
     """
     parameters = parameters_of(model)
     other = f"{where} belongs to another model"
     for name in tensors:
-        if name.startswith(prefix) and name.removeprefix(prefix) not in parameters:
-            raise CourseError(f"{other}: this one has no {name.removeprefix(prefix)}")
+        if name.startswith("model.") and name.removeprefix("model.") not in parameters:
+            raise CourseError(f"{other}: this one has no {name.removeprefix('model.')}")
     with torch.no_grad():
         for name, parameter in parameters.items():
-            saved = tensors.get(prefix + name)
+            saved = tensors.get(f"model.{name}")
             if saved is None or saved.shape != parameter.shape:
                 shape = "missing" if saved is None else tuple(saved.shape)
                 raise CourseError(f"{other}: {name} should be {tuple(parameter.shape)}, is {shape}")

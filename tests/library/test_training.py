@@ -479,7 +479,7 @@ def test_averaged_weights_are_those_of_torch_asgd(experiment, tmp_path, start):
     names = [name for name, _ in model.named_parameters()]
     for name, expected in zip(names, reference, strict=True):
         torch.testing.assert_close(last[f"average.{name}"], expected, rtol=1e-4, atol=1e-5)
-    restore(model, last, "last", prefix="average.")
+    restore(model, {f"model.{name}": last[f"average.{name}"] for name in names}, "last")
     o = experiment.optimisation
     found = perplexity(model, corpus.valid, corpus.eos, o.evaluation_batch, o.evaluation_length)
     assert found == pytest.approx(epochs[-1]["valid_perplexity"])
