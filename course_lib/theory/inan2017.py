@@ -11,15 +11,21 @@ from torch import Tensor
 
 from course_lib.errors import CourseError
 from course_lib.metrics.inputs import Numbers, as_matrix, double
+from course_lib.ranges import Positive, checked
 
 
-def augmented_gradient(logits: Numbers, soft_logits: Numbers, tau: float) -> Tensor:
-    """Return ∂L_aug/∂l = (ŷ − ỹ) / τ, (…, N), of logits l and soft_logits s (inan2017, eq. 9)."""
+@checked
+def augmented_gradient(logits: Numbers, soft_logits: Numbers, tau: Positive) -> Tensor:
+    """Return ∂L_aug/∂l = (ŷ − ỹ) / τ, (…, N), of logits l and soft_logits s (inan2017, eq. 9).
+
+    CourseError unless τ is above 0, towards which the gradient may grow without bound.
+    """
     model, soft = ((double(x) / tau).softmax(-1) for x in (logits, soft_logits))
     return (model - soft) / tau
 
 
-def matched_gradient(logits: Numbers, soft_logits: Numbers, tau: float) -> Tensor:
+@checked
+def matched_gradient(logits: Numbers, soft_logits: Numbers, tau: Positive) -> Tensor:
     """Return (l − s − their mean) / (N τ²), the limit of `augmented_gradient` as τ → ∞ (eq. 15).
 
     That is the gradient of half the mean squared difference of centred logits, over τ²: a high

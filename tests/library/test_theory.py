@@ -1,5 +1,7 @@
 """The papers' theorems, on random numbers and with certificates."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -497,6 +499,20 @@ def test_the_gradient_of_the_augmented_loss(seed, N, tau):
     )
     (expected,) = torch.autograd.grad(loss, logits)
     torch.testing.assert_close(augmented_gradient(logits.detach(), soft, tau), expected)
+
+
+@pytest.mark.parametrize("tau", [0, 0.0, -1.0, math.nan, math.inf])
+@pytest.mark.parametrize("gradient", [augmented_gradient, matched_gradient])
+def test_a_gradient_at_no_temperature_is_refused(gradient, tau):
+    with pytest.raises(CourseError, match="^tau must be a number above 0, not "):
+        gradient(draw(0, 3, 5), draw(1, 3, 5), tau)
+
+
+def test_towards_no_temperature_the_gradient_has_no_limit():
+    """Unless both have their largest entry at one word, where it vanishes."""
+    logits, other, tau = torch.tensor([2.0, 1.0, 0.0]), torch.tensor([0.0, 2.0, 1.0]), 1e-3
+    assert augmented_gradient(logits, other, tau).abs().max() == pytest.approx(1 / tau)
+    assert augmented_gradient(logits, 3 * logits, tau).abs().max() == 0
 
 
 @few
