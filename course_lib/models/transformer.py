@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.errors import CourseError
-from course_lib.models.state import map_state
+from course_lib.models.state import check_segment, map_state
 from course_lib.models.transformer_xl import sinusoids
 from course_lib.ranges import Count, Dropout, checked
 
@@ -141,7 +141,12 @@ class EncoderDecoder(nn.Module):
     def forward(
         self: Any, x: Tensor | None, y: Tensor, padding: Tensor, state: Any = None
     ) -> tuple[Tensor, Any]:
-        """Return contexts (T, C, u) and the state after them."""
+        """Return contexts (T, C, u) and the new state; CourseError where columns do not fit."""
+        C, B = y.shape[1], padding.shape[1]
+        if C % B:
+            raise CourseError(f"each of {B} sources needs as many targets, not {C} for all of them")
+        check_segment(y, state and state[0])
+        check_segment(padding, state and state[1])
         memory = self.encode(x, padding) if state is None else None
         return self.decode(y, memory, padding, state)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from course_lib.errors import CourseError
-from course_lib.models import Transformer
+from course_lib.models import LSTMTranslator, Transformer
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -303,3 +303,22 @@ def test_positions_are_exact_in_a_model_of_bfloat16():
 def test_impossible_sizes_are_refused_with_the_reason(size, heads):
     with pytest.raises(CourseError, match=f"got {size} and {heads} heads"):
         Transformer(size, layers=1, heads=heads)
+
+
+@pytest.mark.parametrize("encoder", [Transformer(8, **SMALL), LSTMTranslator(8)])
+def test_columns_that_do_not_fit_are_refused(encoder):
+    """Three columns of targets for two sources, a state of other columns, and no time step."""
+    x, padding = torch.randn(5, 2, 8), torch.zeros(5, 2, dtype=torch.bool)
+    _, state = encoder(x, torch.randn(3, 4, 8), padding)
+    for columns in (1, 3):
+        told = f"each of 2 sources needs as many targets, not {columns} for all of them"
+        with pytest.raises(CourseError, match=told):
+            encoder(x, torch.randn(3, columns, 8), padding)
+    with pytest.raises(CourseError, match="the state has 4 columns, the words 2"):
+        encoder(None, torch.randn(1, 2, 8), padding, state)
+    with pytest.raises(CourseError, match="the state has 2 columns, the words 4"):
+        encoder(None, torch.randn(1, 4, 8), padding[:, [0, 0, 1, 1]], state)
+    with pytest.raises(CourseError, match="one time step or more, got the shape .0, 4, 8"):
+        encoder(x, torch.randn(0, 4, 8), padding)
+    with pytest.raises(CourseError, match="one time step or more, got the shape .0, 2"):
+        encoder(x[:0], torch.randn(3, 4, 8), padding[:0])
