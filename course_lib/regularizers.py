@@ -360,7 +360,12 @@ class PastDecode(InRange):
         output_layer.past_bias = nn.Parameter(torch.zeros(n))
 
     def __call__(self, words: Any, activations: Activations) -> Tensor:
-        layer, tokens = cast(Any, activations.output_layer), cast(Tensor, activations.tokens)
+        layer, tokens = cast(Any, activations.output_layer), activations.tokens
+        if tokens is None or not hasattr(layer, "past"):
+            raise CourseError(
+                "PastDecode reads `output_layer` and `tokens` of the activations; before training, "
+                "call its prepare(output_layer), as a model does that has it among its regularizers"
+            )
         expected = layer.expectation(activations.hidden, words.matrix())
         past = layer.past(expected).tanh().flatten(0, -2)
         x, matrix = words.factors(past.unsqueeze(-2))

@@ -527,6 +527,21 @@ def test_what_the_past_needs_is_learned_and_kept_with_the_output_layer():
     assert losses[-1] < 0.8 * losses[0]
 
 
+def test_a_past_that_nothing_was_prepared_for_is_refused_with_what_to_call():
+    """Where the layer has no parameters for it, or the activations lack the layer or tokens."""
+    layer, hidden, tokens = Softmax(FullWords(13, 6)), draw(4, 3, 6), torch.randint(13, (4, 3))
+    told = r"`output_layer` and `tokens` .*call its prepare\(output_layer\)"
+    penalty = PastDecode()
+    with pytest.raises(CourseError, match=told):
+        penalty(layer.words, Activations(hidden, hidden, layer, tokens))
+    penalty.prepare(layer.double())
+    for lacking in (Activations(hidden, hidden), Activations(hidden, hidden, layer)):
+        with pytest.raises(CourseError, match=told):
+            penalty(layer.words, lacking)
+    layer.double()
+    assert penalty(layer.words, Activations(hidden, hidden, layer, tokens)) > 0
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_the_past_is_decoded_in_half_precision(dtype):
     """Held in it, and under autocast: about the loss in float32."""
