@@ -43,8 +43,8 @@ def check(name: str, value: Any, hint: Any) -> None:
     """Raise CourseError unless `value` lies in the range that the annotation `hint` declares.
 
     A union is satisfied by any of its members, a list or tuple by ranges of its entries. `int` and
-    `float` ask for a finite number, `bool` for a truth value and `Literal` for one of its values;
-    any other annotation without a range says nothing.
+    `float` ask for a finite number, `bool` for a truth value, `Literal` for one of its values and a
+    class of `InRange` for its instances; any other annotation without a range says nothing.
     """
     if not _fits(value, hint):
         raise CourseError(f"{name} must be {described(hint)}, not {value!r:.60}")
@@ -64,7 +64,7 @@ def described(hint: Any) -> str:
             return f"a list of {len(inside)}, each entry {described(inside[0])}"
         if get_origin(hint) in (list, tuple, Sequence) and inside:
             return f"a list, each entry {described(inside[0])}"
-        return names.get(hint, getattr(hint, "__name__", str(hint)))
+        return names.get(hint, f"an instance of {getattr(hint, '__name__', hint)}")
     kind, *bounds = get_args(hint)
     noun = "a whole number of" if kind is int else "a number"
     limits = [_BOUNDS[type(b)][0].format(_limit(b)) for b in bounds if math.isfinite(_limit(b))]
@@ -134,7 +134,7 @@ def _fits(value: Any, hint: Any) -> bool:
     origin = get_origin(hint)
     if origin in (Union, UnionType):
         return any(_fits(value, one) for one in get_args(hint))
-    if hint in (bool, type(None)):
+    if hint in (bool, type(None)) or inspect.isclass(hint) and issubclass(hint, InRange):
         return isinstance(value, hint)
     if origin is Literal:
         return value in get_args(hint)

@@ -17,6 +17,7 @@ from course_lib.output_layers.blocked_loss import BlockedLoss, Group, Options
 from course_lib.output_layers.objectives import CrossEntropy, Objective
 from course_lib.output_layers.products import product_type, type_of_sums
 from course_lib.output_layers.scratch import BlockScratch
+from course_lib.ranges import check
 from course_lib.rivals import softmax_loss
 
 IGNORE = -100  # targets with this value do not count, as in torch's cross_entropy
@@ -71,7 +72,8 @@ def chunked_loss(
     scratch: the memory of a block, which is kept from call to call; new if None.
     Under autocast the products are computed in its type and added up in float32.
     Raises ValueError where the tensors' shapes do not fit, on an unknown reduction, a target
-    that is no word, an objective without its soft targets, a gate with groups, or mixed types.
+    that is no word, an objective without its soft targets, a gate with groups, or mixed types, and
+    CourseError for what is no `Objective`, such as a plain function.
     """
     # What does not fit together is refused before anything is computed.
     if x.dim() != 3 or matrix.dim() != 2 or x.shape[-1] != matrix.shape[-1]:
@@ -143,7 +145,9 @@ def check_targets(
 def check_soft(
     soft: tuple[Tensor, Tensor] | None, objectives: list[Objective], n: int, words: int
 ) -> None:
-    """Raise ValueError where an objective lacks its soft targets, or they have another shape."""
+    """Raise ValueError for wrong or missing soft targets, CourseError for no `Objective`."""
+    for objective in objectives:
+        check("objective", objective, Objective)
     if soft is None:
         if any(objective.needs_soft_targets for objective in objectives):
             raise ValueError("the objective needs the logits of soft targets: give `soft`")

@@ -3,6 +3,7 @@
 import copy
 import itertools
 import pickle
+from functools import partial
 from math import prod
 
 import hypothesis.strategies as st
@@ -12,10 +13,13 @@ from hypothesis import given, settings
 from torch.nn import functional as F
 
 from course_lib import machine
+from course_lib.errors import CourseError
 from course_lib.machine import arranges
+from course_lib.models import LanguageModel, VariationalLSTM
 from course_lib.output_layers import (
     FRESH,
     IGNORE,
+    AdaptiveSoftmax,
     AugmentedLoss,
     CrossEntropy,
     FullWords,
@@ -464,6 +468,23 @@ def test_soft_targets_of_another_shape_are_refused():
         chunked_loss(
             inputs["x"], inputs["matrix"], inputs["target"], objective=AugmentedLoss(), soft=soft
         )
+
+
+@pytest.mark.parametrize("objective", [F.cross_entropy, lambda block: block.log_z[:, 0], ZLoss])
+def test_an_objective_that_is_a_function_or_a_class_is_refused(objective):
+    """By the kernel, by layers, also by one that makes its own table, by models and by sums."""
+    inputs = problem(4, 1, 3, 7)
+    wanted = partial(pytest.raises, CourseError, match="must be .*an instance of Objective")
+    with wanted():
+        chunked_loss(inputs["x"], inputs["matrix"], inputs["target"], objective=objective)
+    words = FullWords(7, 3)
+    for layer in (Softmax(words), AdaptiveSoftmax(words, cutoffs=(2, 4))):
+        with wanted():
+            layer(torch.randn(2, 2, 3), inputs["target"].view(2, 2), objective)
+    with wanted():
+        LanguageModel(words, VariationalLSTM(3, 3), Softmax(words), objective)
+    with wanted():
+        CrossEntropy() + objective
 
 
 def test_an_objective_that_takes_the_mean_is_refused():

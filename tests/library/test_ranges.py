@@ -130,3 +130,17 @@ def test_an_annotation_for_type_checkers_alone_says_nothing():
     assert f("anything") == "anything"
     with pytest.raises(CourseError, match="k must be"):
         f("anything", 0)
+
+
+def test_a_class_with_ranges_asks_for_one_of_its_instances():
+    @dataclass(frozen=True)
+    class Loss(InRange):
+        weight: Finite = 1.0
+
+    for good in (Loss(), None):
+        check("x", good, Loss | None)
+    for bad in (Loss, 1.0, lambda: Loss()):
+        with pytest.raises(CourseError, match="^x must be an instance of Loss or none, not "):
+            check("x", bad, Loss | None)
+    with pytest.raises(CourseError, match="^x must be a list, each entry an instance of Loss"):
+        check("x", (Loss(), 1.0), tuple[Loss, ...])
