@@ -114,7 +114,9 @@ class Attached(nn.Module):
     ) -> Output:
         """Return the loss and the hidden states, without forming the logits.
 
-        input_ids, labels: of one shape; labels of -100 do not count.
+        input_ids, labels: of one shape; labels of -100 do not count, and where none counts the
+            loss is 0. CourseError for sequences of one token, whose next token nobody knows, unless
+            num_items_in_batch is given. Transformers' own mean over nothing is NaN in both cases.
         num_items_in_batch: what the sum of the losses is divided by, in place of the number of
             labels, where a trainer accumulates gradients over several batches.
         attention_mask, inputs: go to the model, and the labels, too, if it has a decoder for them.
@@ -129,6 +131,8 @@ class Attached(nn.Module):
         # Each position beside its label, time first.
         before = hidden
         if not self.aligned:
+            if labels.shape[-1] < 2 and num_items_in_batch is None:
+                raise CourseError("a sequence of one token has no next token; give longer ones")
             before, labels = hidden[:, :-1], labels[:, 1:]
         if self.batch_first and labels.dim() == 2:
             before, labels = before.transpose(0, 1), labels.T

@@ -343,3 +343,18 @@ def test_a_layer_in_the_place_of_a_class_and_a_matrix_that_is_no_parameter_are_r
     nn.utils.parametrizations.weight_norm(model.decoder)
     with pytest.raises(CourseError, match="must be a parameter; undo weight_norm first"):
         course_lib.attach(model)
+
+
+@pytest.mark.parametrize("objective", [F.cross_entropy, lambda block: block.log_z[:, 0], ZLoss])
+def test_an_objective_that_is_a_function_or_a_class_is_refused(objective):
+    with pytest.raises(CourseError, match="^objective must be an instance of Objective or none"):
+        course_lib.attach(Plain(), objective=objective)
+
+
+def test_a_sequence_of_one_token_needs_labels_that_are_the_next_tokens():
+    model, one = Plain(), torch.randint(N, (3, 1))
+    with pytest.raises(CourseError, match="one token has no next token; give longer ones"):
+        course_lib.attach(model)(one, labels=one)
+    attached = course_lib.attach(model, aligned=True)
+    own = F.cross_entropy(model(one).flatten(0, 1), one.flatten())
+    torch.testing.assert_close(attached(one, labels=one).loss, own)

@@ -161,6 +161,30 @@ def test_every_layer_has_the_loss_of_its_own_probabilities(name, kind):
     assert same == (kind in (Softmax, AdversarialSoftmax, GatedSoftmax))
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_one_token_has_a_loss_only_where_it_is_a_label_or_adds_nothing(name):
+    """Transformers has NaN for the mean of no loss, and 0 for a sum that a trainer divides."""
+    model, one = build(name), tokens(3, 1)
+    attached = attach(model, name)
+    own = model(one, labels=one).loss
+    if name == "T5":
+        torch.testing.assert_close(attached(one, labels=one).loss, own)
+        return
+    assert own.isnan()
+    with pytest.raises(CourseError, match="one token has no next token; give longer ones"):
+        attached(one, labels=one)
+    part = {"labels": one, "num_items_in_batch": torch.tensor(5)}
+    assert attached(one, **part).loss == model(one, **part).loss == 0
+
+
+def test_without_a_label_that_counts_the_loss_is_0_and_so_is_its_gradient():
+    model, ids = build("GPT-2"), tokens()
+    loss = attach(model, "GPT-2")(ids, labels=torch.full_like(ids, -100)).loss
+    assert loss == 0 and model(ids, labels=torch.full_like(ids, -100)).loss.isnan()
+    loss.backward()
+    assert all((p.grad == 0).all() for p in model.parameters() if p.grad is not None)
+
+
 # --- refusals ------------------------------------------------------------------------------------
 
 
@@ -485,6 +509,41 @@ def test_checkpointed_activations_are_computed_twice_and_change_no_loss(tmp_path
         losses.append(trained(attached, tmp_path, 2, gradient_checkpointing=twice))
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
     assert calls[1] > 1.2 * calls[0]
+
+
+def evaluated(model, folder, rows, **options):
+    """The evaluation loss by Hugging Face's trainer, in batches of two rows."""
+    arguments = TrainingArguments(
+        folder, per_device_eval_batch_size=2, report_to=[], disable_tqdm=True, use_cpu=True
+    )
+    return Trainer(model, arguments, eval_dataset=rows, **options).evaluate()["eval_loss"]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_hugging_face_s_trainer_evaluates_as_it_evaluates_the_model_itself(tmp_path, name):
+    """Also where some labels do not count, and where it collects what `compute_metrics` reads."""
+    ids = tokens(6, 7)
+    labels = ids.masked_fill(torch.rand(6, 7) < 0.3, -100)
+    rows = [{"input_ids": row, "labels": own} for row, own in zip(ids, labels, strict=True)]
+    expected = evaluated(build(name), tmp_path, rows)
+    attached = attach(build(name), name)
+    assert evaluated(attached, tmp_path, rows) == pytest.approx(expected, rel=1e-5)
+    found = evaluated(attached, tmp_path, rows, compute_metrics=lambda predicted: {})
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_trainer_divides_by_the_predicted_tokens_of_a_gpt_2_whose_loss_is_named(tmp_path):
+    """GPT-2 does not name its loss, so the trainer counts T labels where T − 1 are predicted."""
+    ids = tokens(6, 7)
+    rows = [{"input_ids": row, "labels": row} for row in ids]
+    with torch.no_grad():
+        mean = build("GPT-2")(ids, labels=ids).loss.item()
+    for factor, named in ((6 / 7, None), (1, "ForCausalLM")):
+        model = build("GPT-2")
+        model.loss_type = named
+        assert evaluated(model, tmp_path, rows) == pytest.approx(factor * mean, rel=1e-5)
+        attached = attach(model, "GPT-2")
+        assert evaluated(attached, tmp_path, rows) == pytest.approx(factor * mean, rel=1e-5)
 
 
 def test_the_trainer_hands_the_mask_on(tmp_path):
