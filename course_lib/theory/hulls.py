@@ -26,4 +26,5 @@ def nearest_in_hull(rows: Numbers) -> np.ndarray:
     if max(descent.max(), abs(descent @ weights)) > 1e-9:
         solver = {"method": "bvls", "tol": 1e-14, "max_iter": 3 * len(A)}
         weights = lsq_linear(system, target, bounds=(0, np.inf), **solver).x
+        weights = weights.clip(0)  # which leaves its bound by rounding
     return weights / weights.sum()

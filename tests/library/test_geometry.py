@@ -5,7 +5,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from course_lib.errors import CourseError
@@ -426,6 +426,7 @@ def test_isotropy_does_not_depend_on_blocks():
 
 @settings(max_examples=150, deadline=None)
 @given(seeds, shapes, st.integers(0, 2), st.integers(0, 2), st.floats(1e-3, 1e3))
+@example(748286, (26, 2), 0, 2, 1.0)  # the slower solver left a bound by 3e-33
 def test_no_row_is_nearer_than_the_point_nearest_0_of_the_hull(seed, shape, digits, kind, scale):
     """a_iᵀp ≥ ‖p‖² for all rows proves it; also for lattices, mirrored rows and copies."""
     A = cloud(seed, shape).round(digits)

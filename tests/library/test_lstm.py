@@ -440,7 +440,7 @@ def test_states_survive_flattening_and_lose_their_graph():
 
 
 @pytest.mark.parametrize("kind", ["awd", "variational"])
-def test_a_model_trains_and_evaluates_on_either_device(kind, device):
+def test_a_model_trains_and_evaluates_on_either_device(kind):
     """Trained, evaluated, moved, trained, evaluated and moved back: every output and gradient that
     of a copy that stayed. Without masks, which each device draws for itself."""
     torch.manual_seed(0)
@@ -451,7 +451,7 @@ def test_a_model_trains_and_evaluates_on_either_device(kind, device):
     moves = copy.deepcopy(stays)
     tokens, target = torch.randint(30, (2, 7, 3))
     states = [None, None]
-    for place in ("cpu", device, "cpu"):
+    for place in ("cpu", torch.get_default_device().type, "cpu"):
         moves.to(place)
         states[1] = map_state(lambda t, place=place: t.to(place), states[1])
         for training in (True, False):

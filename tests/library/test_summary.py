@@ -92,12 +92,12 @@ def test_a_run_leaves_the_geometry_of_the_matrix_that_predicts(tmp_path):
     run = course_lab.run(experiment, folder=tmp_path, progress=False)
     metrics = json.loads((tmp_path / "result.json").read_text())["metrics"]
     kept = metrics["geometry"]
-    predicts = run.model.output_layer.words.matrix().detach()
+    predicts = run.model.output_layer.words.matrix().detach().cpu()
     assert kept == summary(predicts, run.corpus.counts)
     assert kept["mean_norm"] != pytest.approx(
         float(run.model.words.matrix().detach().norm(dim=1).mean())
     )
-    reads = run.model.words.matrix().detach()
+    reads = run.model.words.matrix().detach().cpu()
     assert metrics["input_geometry"] == summary(reads, run.corpus.counts)
     distance = subspaces.subspace_distance(predicts, reads)
     assert metrics["subspace_distance"] == pytest.approx(distance)
