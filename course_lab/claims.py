@@ -373,7 +373,8 @@ def shown(table: "pd.DataFrame") -> "pd.DataFrame":
     written["published"] = [by(value) for value in table.published]
     written["ours"] = [by(*told) for told in ours]
     written["pairs"] = [f"{n:.0f}" if n == n else "" for n in table.n]
-    written["p (Holm)"] = [f"{p:.2g}" if p == p else "" for p in table.p]
+    exact = "0, as all pairs differ alike"  # where a test has no spread to compare with
+    written["p (Holm)"] = [(f"{p:.2g}" if p else exact) if p == p else "" for p in table.p]
     told = ["tier", "elsewhere", "why untested", "note"]
     written[told] = table[["tier", "elsewhere", "why", "note"]]
     written["place"] = table.place

@@ -643,6 +643,15 @@ def test_the_ledger_on_a_page_names_the_runs_of_a_row(kept):
     assert (shown.runs[shown.verdict == "untested"] == "").any()
 
 
+def test_pairs_that_all_differ_alike_are_told_beside_their_p_of_0(kept):
+    kept.count()
+    for seed in (1, 2, 3):
+        for recipe, rank in (("mos", 300.0), ("tied", 100.0)):
+            kept(f"ptb/desk/{recipe}", seed, 90.0, log_prob={"press_rank": rank})
+    shown = claims.shown(claims.ledger(evidence.read()))
+    assert shown["p (Holm)"]["parthiban2021-mos-rank"] == "0, as all pairs differ alike"
+
+
 def test_farther_neighbours_agree_and_one_setting_of_each_is_told(kept):
     kept.count()
     for seed in (1, 2, 3, 4, 5):
