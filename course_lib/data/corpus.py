@@ -39,7 +39,7 @@ class ThreeSplits:
     one for each split, and has `counts` (N,) and `unk`, the unknown word's id or None.
     """
 
-    def __post_init__(self: Any):
+    def __post_init__(self: Any) -> None:
         for split in SPLITS:
             if not len(getattr(self, split)):
                 raise CourseError(f"corpus {self.name}: the {split} split is empty")

@@ -79,7 +79,15 @@ def feedforward(size: int, inner: int) -> nn.Sequential:
 class EncoderLayer(nn.Module):
     """Attention to the whole source, then the feed-forward network."""
 
-    def __init__(self, size, heads, inner, dropout, attention_dropout, pre_norm):
+    def __init__(
+        self,
+        size: int,
+        heads: int,
+        inner: int,
+        dropout: float,
+        attention_dropout: float,
+        pre_norm: bool,
+    ):
         super().__init__()
         self.attention = Attention(size, heads, attention_dropout)
         self.feedforward = feedforward(size, inner)
@@ -95,7 +103,15 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Attention to the target so far, attention to the source, the feed-forward network."""
 
-    def __init__(self, size, heads, inner, dropout, attention_dropout, pre_norm):
+    def __init__(
+        self,
+        size: int,
+        heads: int,
+        inner: int,
+        dropout: float,
+        attention_dropout: float,
+        pre_norm: bool,
+    ):
         super().__init__()
         self.attention = Attention(size, heads, attention_dropout)
         self.source_attention = Attention(size, heads, attention_dropout)

@@ -92,7 +92,7 @@ class BlockScratch(Scratch):
         self._taken += 1
         return self._frames[self._taken - 1]
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         return BlockScratch, (self.limit,)
 
 
