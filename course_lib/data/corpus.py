@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
@@ -39,7 +40,7 @@ class ThreeSplits:
     one for each split, and has `counts` (N,) and `unk`, the unknown word's id or None.
     """
 
-    def __post_init__(self: Any) -> None:
+    def __post_init__(self: Any):
         for split in SPLITS:
             if not len(getattr(self, split)):
                 raise CourseError(f"corpus {self.name}: the {split} split is empty")
@@ -85,8 +86,12 @@ class WordEncoding(Encoding):
             for word in line.split():
                 i = self.index.get(word, self.unk)
                 if i is None:
-                    kind = f"word for {self.name}, which has no {UNK},"
-                    raise CourseError(f"{where}, line {number}: {unknown(kind, word, self.words)}")
+                    near = get_close_matches(word, self.words, n=3, cutoff=0.6)
+                    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+                    raise CourseError(
+                        f"{where}, line {number}: the word {word!r} is not among the "
+                        f"{len(self.words):,} words of {self.name}, which has no {UNK}{hint}"
+                    )
                 ids.append(i)
             if line.endswith("\n"):
                 ids.append(self.eos)

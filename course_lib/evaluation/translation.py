@@ -55,7 +55,7 @@ class BeamSearch(InRange):
     ratio: NonNegative = 1.0
     extra: Count = 50
 
-    def penalty(self, length: int) -> float:
+    def penalty(self, length):
         """Return lp of |Y| = `length`, a number or a tensor."""
         return ((5 + length) / 6) ** self.length_penalty
 

@@ -16,7 +16,6 @@ follow from how many n-grams have them (Chen and Goodman 1998, section 3, "modif
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -48,7 +47,7 @@ class KneserNey:
 
     @classmethod
     def fit(
-        cls, tokens: Any, eos: int, vocabulary: int, order: int = 5, modified: bool = True
+        cls, tokens, eos: int, vocabulary: int, order: int = 5, modified: bool = True
     ) -> "KneserNey":
         """Count the n-grams of a text.
 
@@ -94,7 +93,7 @@ class KneserNey:
             contexts = len(keys)
         return cls(tuple(orders), eos, vocabulary)
 
-    def log_prob(self, tokens: Any) -> np.ndarray:
+    def log_prob(self, tokens) -> np.ndarray:
         """Return log p of every token (n,) in nats, given the words before it in its line."""
         stream, _ = _lines(tokens, self.eos, self.vocabulary)
         probability = np.full(len(stream), 1 / self.vocabulary)
@@ -110,12 +109,12 @@ class KneserNey:
             context = np.concatenate([[-1], numbers[:-1]])
         return np.log(probability[stream != self.vocabulary])
 
-    def perplexity(self, tokens: Any) -> float:
+    def perplexity(self, tokens) -> float:
         """Return exp of the mean negative log-probability of a text."""
         return float(np.exp(-self.log_prob(tokens).mean()))
 
 
-def _lines(tokens: Any, eos: int, vocabulary: int) -> tuple[np.ndarray, np.ndarray]:
+def _lines(tokens, eos: int, vocabulary: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the words with a start symbol before each line, and each one's distance from it."""
     tokens = np.asarray(tokens, np.int64)
     if tokens.ndim != 1 or not len(tokens):

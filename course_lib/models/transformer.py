@@ -79,15 +79,7 @@ def feedforward(size: int, inner: int) -> nn.Sequential:
 class EncoderLayer(nn.Module):
     """Attention to the whole source, then the feed-forward network."""
 
-    def __init__(
-        self,
-        size: int,
-        heads: int,
-        inner: int,
-        dropout: float,
-        attention_dropout: float,
-        pre_norm: bool,
-    ):
+    def __init__(self, size, heads, inner, dropout, attention_dropout, pre_norm):
         super().__init__()
         self.attention = Attention(size, heads, attention_dropout)
         self.feedforward = feedforward(size, inner)
@@ -103,15 +95,7 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Attention to the target so far, attention to the source, the feed-forward network."""
 
-    def __init__(
-        self,
-        size: int,
-        heads: int,
-        inner: int,
-        dropout: float,
-        attention_dropout: float,
-        pre_norm: bool,
-    ):
+    def __init__(self, size, heads, inner, dropout, attention_dropout, pre_norm):
         super().__init__()
         self.attention = Attention(size, heads, attention_dropout)
         self.source_attention = Attention(size, heads, attention_dropout)
@@ -159,7 +143,7 @@ class EncoderDecoder(nn.Module):
     ) -> tuple[Tensor, Any]:
         """Return contexts (T, C, u) and the new state; CourseError where columns do not fit."""
         C, B = y.shape[1], padding.shape[1]
-        if C % B:
+        if not B or C % B:
             raise CourseError(f"each of {B} sources needs as many targets, not {C} for all of them")
         check_segment(y, state and state[0])
         check_segment(padding, state and state[1])

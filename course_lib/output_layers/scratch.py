@@ -92,7 +92,7 @@ class BlockScratch(Scratch):
         self._taken += 1
         return self._frames[self._taken - 1]
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self):
         return BlockScratch, (self.limit,)
 
 

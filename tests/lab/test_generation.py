@@ -212,7 +212,7 @@ def test_weights_that_are_not_finite_are_named(value):
 def test_words_outside_the_vocabulary():
     assert CORPUS.encode("the zebra").tolist() == CORPUS.encode("the <unk>").tolist()
     closed = corpus_of(LINES.replace("<unk>", "barked"))
-    message = "unknown word for animals, which has no <unk>, 'bark'; did you mean bark"
+    message = r"'bark' is not among the 12 words of animals, which has no <unk>; did you mean bark"
     with pytest.raises(CourseError, match=message):
         score(build(corpus=closed), closed, "the bark")
     with pytest.raises(CourseError, match="the text has no words"):

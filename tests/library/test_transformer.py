@@ -1,6 +1,7 @@
 """The encoder-decoder Transformer against the paper's formulas as loops, and its laws."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -305,15 +306,18 @@ def test_impossible_sizes_are_refused_with_the_reason(size, heads):
         Transformer(size, layers=1, heads=heads)
 
 
-@pytest.mark.parametrize("encoder", [Transformer(8, **SMALL), LSTMTranslator(8)])
-def test_columns_that_do_not_fit_are_refused(encoder):
+@pytest.mark.parametrize("kind", [partial(Transformer, **SMALL), LSTMTranslator])
+def test_columns_that_do_not_fit_are_refused(kind):
     """Three columns of targets for two sources, a state of other columns, and no time step."""
+    encoder = kind(8)
     x, padding = torch.randn(5, 2, 8), torch.zeros(5, 2, dtype=torch.bool)
     _, state = encoder(x, torch.randn(3, 4, 8), padding)
     for columns in (1, 3):
         told = f"each of 2 sources needs as many targets, not {columns} for all of them"
         with pytest.raises(CourseError, match=told):
             encoder(x, torch.randn(3, columns, 8), padding)
+    with pytest.raises(CourseError, match="each of 0 sources needs as many targets, not 4"):
+        encoder(x[:, :0], torch.randn(3, 4, 8), padding[:, :0])
     with pytest.raises(CourseError, match="the state has 4 columns, the words 2"):
         encoder(None, torch.randn(1, 2, 8), padding, state)
     with pytest.raises(CourseError, match="the state has 2 columns, the words 4"):
