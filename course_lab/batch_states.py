@@ -74,7 +74,8 @@ def state(planned: Planned) -> State:
     """Return where a run stands; it is `blocked` where its folder cannot be understood."""
     experiment = planned.experiment()
     folder = results.run_folder(experiment)
-    fresh = State(planned, folder, "waiting", epochs=experiment.optimisation.epochs)
+    epochs = 0 if experiment.is_counted else experiment.optimisation.epochs
+    fresh = State(planned, folder, "waiting", epochs=epochs)
     try:
         return _in_folder(fresh, experiment)
     except CourseError as error:

@@ -64,9 +64,12 @@ class Rates(NamedTuple):
 def cost(experiment: Experiment, rates: Rates) -> Cost:
     """Return the cost of training, of its validations, and of the final figures or the adaptation.
 
-    Beam search is left out. Raise CourseError for a corpus whose size is not known by its name.
+    Beam search is left out. Raise CourseError for a corpus whose size is not known by its name, and
+    for n-grams, which are counted and not multiplied.
     """
     e = experiment
+    if e.is_counted:
+        raise CourseError(f"{e.name} counts n-grams, which takes seconds and no products")
     o = experiment.optimisation
     size = corpus_size(experiment.corpus)
     model = _built(e, size.words)

@@ -15,6 +15,7 @@ from course_lab.validation import CONFIG, check_plain_fields, validated
 from course_lib import data
 from course_lib.errors import CourseError, unknown
 from course_lib.models import LanguageModel, OutputModel, TranslationModel
+from course_lib.models.kneser_ney import Ngrams
 from course_lib.protocols import Spectral, SpectrumPrior, Translator
 from course_lib.ranges import Count, Dropout
 from course_lib.training.optimisation import Optimisation
@@ -32,6 +33,8 @@ ROLES = {
     "adaptation": "adaptation",
     "decoding": "decoding",
 }
+# What an n-gram model has; all other fields are of a network.
+COUNTED = {"name", "corpus", "encoder", "source", "profile", "seed", "variant"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class Experiment:
 
     name: str
     corpus: Part
-    encoder: Part
+    encoder: Part  # or `Ngrams`, which count the text and need nothing else
     words: Part = Part("FullWords")  # options beside N and d
     size: Count = 200  # d
     tied: bool = True
@@ -73,6 +76,17 @@ class Experiment:
         one = self.tied or self.optimisation.tied_until is not None
         if one and self.output_words is not None:
             raise CourseError(f"{self.name}: tied, it predicts with `words`, not `output_words`")
+        if self.is_counted:
+            self._check_counted()
+
+    def _check_counted(self) -> None:
+        """Raise CourseError for a setting of a network, or a seed, which would change nothing."""
+        plain = Experiment(self.name, self.corpus, Part("VariationalLSTM"))
+        for f in fields(self):
+            if f.name not in COUNTED and getattr(self, f.name) != getattr(plain, f.name):
+                raise CourseError(f"{self.name} counts n-grams, and {f.name} is of a network")
+        if self.seed != 1:
+            raise CourseError(f"{self.name} counts n-grams and draws nothing; its only seed is 1")
 
     def parts(self) -> Iterator[tuple[str, Part]]:
         """Yield the role of every part, the part beside it; the corpus is left out."""
@@ -85,8 +99,16 @@ class Experiment:
     @property
     def translates(self) -> bool:
         """True for a translator, which needs sentence pairs and not running text."""
+        return issubclass(self._encoder_kind(), Translator)
+
+    @property
+    def is_counted(self) -> bool:
+        """True for an n-gram model, which counts its text and is not trained."""
+        return issubclass(self._encoder_kind(), Ngrams)
+
+    def _encoder_kind(self) -> type:
         kinds = {kind.__name__: kind for kind in KINDS["encoder"]}
-        return issubclass(kinds.get(self.encoder.kind, object), Translator)
+        return kinds.get(self.encoder.kind, object)
 
     @property
     def requires(self) -> frozenset[str]:
@@ -130,8 +152,13 @@ class Experiment:
     def build(self, vocabulary: int) -> OutputModel:
         """Return the untrained model for that many words, drawn from the experiment's seed.
 
-        Raise CourseError where sizes do not fit.
+        Raise CourseError where sizes do not fit, and for an n-gram model, which has no weights.
         """
+        if self.is_counted:
+            raise CourseError(
+                f"{self.name} counts n-grams and has no weights; "
+                f"`python -m course_lab train {self.name}` counts them"
+            )
         torch.manual_seed(self.seed)
         try:
             return self._built(vocabulary)

@@ -55,7 +55,7 @@ def launch(experiment: Experiment, processes: Count | None = None, **options) ->
 
 def _processes(experiment: Experiment) -> int:
     """Return the largest number of this machine's GPUs that share a batch evenly."""
-    most = max(1, torch.cuda.device_count())
+    most = 1 if experiment.is_counted else max(1, torch.cuda.device_count())
     if experiment.translates:  # pairs are shared by any number
         return most
     o = experiment.optimisation

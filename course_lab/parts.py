@@ -20,6 +20,7 @@ from course_lib.models import (
     TransformerXL,
     VariationalLSTM,
 )
+from course_lib.models.kneser_ney import Ngrams
 from course_lib.output_layers import (
     OUTPUT_LAYERS,
     AugmentedLoss,
@@ -42,6 +43,7 @@ KINDS = {
         TransformerXL,
         Transformer,
         LSTMTranslator,
+        Ngrams,
     ),
     "words": (FullWords, SpectralWords),
     "input_embedding": (InputEmbedding,),
@@ -52,7 +54,8 @@ KINDS = {
     "adaptation": (ContinuousCache, DynamicEvaluation),
     "decoding": (BeamSearch,),
 }
-# The first arguments of a class, which the experiment gives and an option cannot.
+# The first arguments of a class, which the experiment gives and an option cannot. Those of n-grams
+# are options all.
 GIVEN = {"encoder": 1, "words": 2, "output_layer": 2}
 
 
@@ -86,7 +89,9 @@ class Part:
 
     def hints(self, role: str) -> dict[str, Any]:
         """Return the annotation of every option in that role, stated or not."""
-        return dict(list(annotations(self.class_in(role)).items())[GIVEN.get(role, 0) :])
+        kind = self.class_in(role)
+        given = 0 if issubclass(kind, Ngrams) else GIVEN.get(role, 0)
+        return dict(list(annotations(kind).items())[given:])
 
     def check(self, role: str) -> None:
         """Raise CourseError for an unknown kind or option, or a value that an option cannot have.

@@ -20,6 +20,7 @@ from course_lab.experiment import Experiment
 from course_lib.data import Corpus, SentencePairs, folders
 from course_lib.errors import DAMAGED, CourseError
 from course_lib.models import OutputModel
+from course_lib.models.kneser_ney import KneserNey
 from course_lib.training.checkpoint import difference, write_atomically, write_json
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ PARTS = {"experiment": dict, "metrics": dict, "epochs": list, "provenance": dict
 class Result:
     """A run leaves the model at its best epoch and every figure."""
 
-    model: OutputModel
+    model: OutputModel | KneserNey
     corpus: Corpus | SentencePairs
     experiment: Experiment
     folder: Path

@@ -18,6 +18,7 @@ from torch import nn
 from course_lab import provenance, results
 from course_lab.checkpoints import check_goes_on, start_from, start_of
 from course_lab.corpora.download import file_digest
+from course_lab.counting import count, counted
 from course_lab.experiment import Experiment
 from course_lab.figure_cache import FigureCache
 from course_lab.final_figures import (
@@ -84,6 +85,8 @@ def run(
     patience: seconds that a process waits in training for another that does not answer. It has
         nothing to do with optimisation.patience, which counts epochs.
 
+    An n-gram model is counted instead, in one go: of the arguments it takes the folder alone.
+
     A folder that holds the finished result of this experiment is not trained in again; the result
     and its weights are read. CourseError is raised where another process trains in the folder,
     where the folder holds another experiment or another text, and where the weights of a finished
@@ -137,6 +140,8 @@ def _run(
     corpus = experiment.load_corpus()
     if (folder / "result.json").exists():
         return _finished(folder, experiment, corpus, accelerator.device)
+    if experiment.is_counted:
+        return count(experiment, folder, corpus, origin, accelerator.is_main_process)
 
     # prepare: settings that do not fit are refused here, before the long training
     prepared = _prepare(experiment, folder, accelerator, corpus, origin)
@@ -351,6 +356,9 @@ def _finished(
             f"{folder} has the result of another text of that name; {again}, or give this run a "
             "folder of its own by `train --folder`"
         )
+    figures = done["epochs"], done["metrics"], done["provenance"]
+    if experiment.is_counted:
+        return Result(counted(experiment, corpus), corpus, experiment, folder, *figures)
     # the weights that it started from are still what they were
     first_weights = start_of(experiment)
     before = done["provenance"].get("start")
@@ -371,5 +379,4 @@ def _finished(
     restore(model, read_checkpoint(path)[0], str(path))
     now = {"own_files": elsewhere.digests_of(experiment)}
     provenance.warn_of_changed_files([done["provenance"]], now, folder)
-    figures = done["epochs"], done["metrics"], done["provenance"]
     return Result(model.eval(), corpus, experiment, folder, *figures)

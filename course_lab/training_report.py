@@ -37,13 +37,18 @@ def headline(result: Result) -> str:
         )
     else:
         figures = f"validation perplexity {metrics['valid_perplexity']:.2f}, {test_perplexity}"
-    tokens = result.provenance["tokens_seen"]
+    tokens = f"{result.provenance['tokens_seen']:,} tokens"
+    if experiment.is_counted:
+        model = f"{metrics['ngrams']:,} n-grams"
+        seen = f"{tokens} were counted."
+    else:
+        epochs = f"best epoch {metrics['best_epoch']} of {len(result.epochs)}"
+        model = f"{metrics['parameters']:,} parameters, {epochs}"
+        seen = f"{tokens} were seen in training. A word vector has {experiment.size} numbers."
     return (
         f"**{f'{experiment.name} {experiment.variant}'.strip()}**, profile "
-        f"`{experiment.profile}`, seed {experiment.seed}: {figures} with "
-        f"{metrics['parameters']:,} parameters, best epoch {metrics['best_epoch']} of "
-        f"{len(result.epochs)}. The text is `{result.corpus.name}`: {len(result.corpus):,} words, "
-        f"and {tokens:,} tokens seen in training. A word vector has {experiment.size} numbers. "
+        f"`{experiment.profile}`, seed {experiment.seed}: {figures} with {model}. The text is "
+        f"`{result.corpus.name}`: it has {len(result.corpus):,} words, and {seen} "
         "Figures of another text or another vocabulary do not compare."
     )
 

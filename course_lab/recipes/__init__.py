@@ -1,7 +1,8 @@
 """One recipe for every published row, and what each profile changes.
 
 A recipe states how it differs from its base and which table of which paper it stands for: a file
-a paper, `baselines` for what several of them start from, `own` and `short` for the course's own.
+a paper, `baselines` for what several of them start from, `ngrams`, `own`, `desk` and `short` for
+the course's own.
 Recipes of other people come from a file or an installed package (`elsewhere`).
 """
 
@@ -10,6 +11,7 @@ from course_lab.recipes import (  # noqa: F401  (each enters its recipes)
     elsewhere,
     gao2019,
     inan2017,
+    ngrams,
     own,
     parthiban2021,
     short,

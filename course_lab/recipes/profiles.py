@@ -105,6 +105,8 @@ def _small(e: Experiment, name: str) -> Experiment:
     At the desk the text stays whole, and what a recipe changes for small texts does not apply.
     """
     desk = name == "desk"
+    if e.is_counted:
+        return e if desk else e.change(corpus=_small_corpus(e, name))
     small = e.change(
         corpus=e.corpus if desk else _small_corpus(e, name),
         size=min(e.size, _MOST[name]["size"]),

@@ -20,7 +20,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from course_lib.errors import CourseError
-from course_lib.ranges import Count, check
+from course_lib.ranges import Count, InRange, check
+
+
+@dataclass(frozen=True)
+class Ngrams(InRange):
+    """The settings of an n-gram model, which an experiment names where a network has its encoder.
+
+    order: the longest n-gram; modified: three discounts an order, otherwise one.
+    CourseError for an order below 1.
+    """
+
+    order: Count = 5
+    modified: bool = True
+
+    def fit(self, tokens, eos: int, vocabulary: int) -> "KneserNey":
+        """Return the model that has counted a text, see `KneserNey.fit`."""
+        return KneserNey.fit(tokens, eos, vocabulary, self.order, self.modified)
 
 
 @dataclass(frozen=True)
@@ -108,6 +124,10 @@ class KneserNey:
             # The n-gram that ends one word earlier is the context of the next longer one.
             context = np.concatenate([[-1], numbers[:-1]])
         return np.log(probability[stream != self.vocabulary])
+
+    def size(self) -> int:
+        """Return the number of different n-grams that the model holds."""
+        return sum(len(order.keys) for order in self.orders)
 
     def perplexity(self, tokens) -> float:
         """Return exp of the mean negative log-probability of a text."""

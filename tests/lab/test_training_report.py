@@ -32,8 +32,8 @@ class Words:
 
 
 TEXT = (
-    " The text is `some text (small)`: 300 words, and 40,000 tokens seen in training. A word "
-    "vector has {} numbers. Figures of another text or another vocabulary do not compare."
+    " The text is `some text (small)`: it has 300 words, and 40,000 tokens were seen in training. "
+    "A word vector has {} numbers. Figures of another text or another vocabulary do not compare."
 )
 
 
@@ -67,6 +67,14 @@ def test_the_headline_has_the_figures_of_the_kind_of_model():
         "**cldr/transformer-tiny**, profile `quick`, seed 4: validation BLEU 20.12, test BLEU "
         "19.50 (`sig`), test perplexity 71.25 with 1,234 parameters, best epoch 3 of 4."
         + TEXT.format(recipes["cldr/transformer-tiny"].size)
+    )
+    counted = finished(ngrams=2_000)
+    counted.experiment = recipes["ptb/kneser-ney/order-5"]
+    assert training_report.headline(counted) == (
+        "**ptb/kneser-ney/order-5**, profile `full`, seed 1: validation perplexity 70.50, test "
+        "perplexity 71.25 with 2,000 n-grams. The text is `some text (small)`: it has 300 words, "
+        "and 40,000 tokens were counted. Figures of another text or another vocabulary do not "
+        "compare."
     )
     variant = finished()
     variant.experiment = variant.experiment.change(variant="warm")
