@@ -1,4 +1,4 @@
-"""A recipe on a text of the reader's own: what it is called, and what of the recipe stays."""
+"""A recipe on another text: what it is called, and what of the recipe stays."""
 
 import re
 from pathlib import Path
@@ -17,8 +17,8 @@ def on_text(recipe: Experiment, text: str) -> Experiment:
     """Return a recipe with another corpus.
 
     recipe: of the course, or the reader's own.
-    text: a corpus by name, a folder or a text file. A run on a folder or a file is called after it,
-        `novel/ptb/vd-lstm-200/tied`; a run on a corpus by name keeps the recipe's name.
+    text: a corpus by name, a folder or a text file. The run is called after it:
+        `wikitext-2/ptb/vd-lstm-200/tied`, or `novel/ptb/vd-lstm-200/tied`.
 
     Raise CourseError for a text that is neither known nor there, and for a translator's that is
     one file.
@@ -31,16 +31,23 @@ def on_text(recipe: Experiment, text: str) -> Experiment:
     options = {name: value for name, value in recipe.corpus.options.items() if name in SHARED}
     options |= dict.fromkeys(recipe.requires, True)
     corpora.loader_of(text, options)
-    name = recipe.name
-    if is_own(text):
-        called = re.sub(r"[^\w.-]+", "-", Path(text).stem)
-        name = f"{called}/{name}"
-    return recipe.change(name=name, corpus=Part(text, options))
+    return recipe.change(name=f"{_called(text)}/{recipe.name}", corpus=Part(text, options))
 
 
 def is_own(text: str) -> bool:
     """Return whether a corpus is a folder or a file of the reader's own."""
     return text not in corpora.names()
+
+
+def is_moved(experiment: Experiment) -> bool:
+    """Return whether the name of a run is that of a recipe with that of another text before it."""
+    name = name_in(experiment.name)
+    moved = f"{_called(experiment.corpus.kind)}/{name}"
+    return name != experiment.name and experiment.name == moved
+
+
+def _called(text: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", Path(text).stem) if is_own(text) else text
 
 
 def absolute(text: str, below: Path) -> str:
@@ -57,8 +64,6 @@ def absolute(text: str, below: Path) -> str:
 
 def recipe_of(experiment: Experiment) -> Experiment | None:
     """Return the recipe that a run trains, on the run's own text; None if there is none."""
-    name = name_in(experiment.name)
-    if name not in recipes:
-        return None
-    is_moved = name != experiment.name
-    return on_text(recipes[name], experiment.corpus.kind) if is_moved else recipes[name]
+    if is_moved(experiment):
+        return on_text(recipes[name_in(experiment.name)], experiment.corpus.kind)
+    return recipes.get(experiment.name)

@@ -10,7 +10,7 @@ from typing import Any
 from course_lab import results
 from course_lab.experiment import Experiment
 from course_lab.overrides import at, differences, has_settings, override, plain, settings_in
-from course_lab.own_text import is_own, on_text, recipe_of
+from course_lab.own_text import is_moved, is_own, on_text, recipe_of
 from course_lab.recipes import name_in, profile, recipes
 from course_lib.data import folders
 from course_lib.errors import CourseError
@@ -55,8 +55,8 @@ class Planned:
             object.__setattr__(self, "change", settings_in(self.change))
         recipe = recipes[self.recipe]
         text = self.change.get("corpus", recipe.corpus.kind)
-        is_moved = text != recipe.corpus.kind
-        if is_moved:
+        is_other = text != recipe.corpus.kind
+        if is_other:
             recipe = on_text(recipe, text)
         base = profile(recipe, self.profile, self.seed)
         changes = {path: value for path, value in self.change.items() if path != "corpus"}
@@ -64,14 +64,14 @@ class Planned:
         _check_read(changed, changes)
         differing = dict(sorted(differences(base, changed)))
         object.__setattr__(self, "profile", base.profile)
-        object.__setattr__(self, "change", {"corpus": text} | differing if is_moved else differing)
+        object.__setattr__(self, "change", {"corpus": text} | differing if is_other else differing)
         object.__setattr__(self, "_experiment", changed.change(variant=self.variant))
         earlier(changed)  # what it starts from is a recipe, and has the settings that it hands on
 
     @property
     def variant(self) -> str:
-        """The name of `change` in names of folders; that of one's own text is in the run's name."""
-        return label({p: v for p, v in self.change.items() if p != "corpus" or not is_own(v)})
+        """The name of `change` in names of folders; that of another text is in the run's name."""
+        return label({path: value for path, value in self.change.items() if path != "corpus"})
 
     def experiment(self) -> Experiment:
         """Return the experiment itself, its `variant` set."""
@@ -119,7 +119,7 @@ def earlier(experiment: Experiment) -> Experiment | None:
     kind, seed, text = experiment.profile, experiment.seed, experiment.corpus.kind
     first, recipe = recipes[experiment.start_from], recipe_of(experiment)
     moved = {}
-    if is_own(text) and text != first.corpus.kind:
+    if (is_own(text) or is_moved(experiment)) and text != first.corpus.kind:
         first, moved = on_text(first, text), {"corpus": text}
     first = profile(first, kind, seed)
     handed_on = {}
@@ -136,13 +136,22 @@ def earlier(experiment: Experiment) -> Experiment | None:
 
 
 def command(experiment: Experiment) -> str:
-    """Return the command that trains a recipe with the settings of an experiment."""
+    """Return the command that trains a recipe with the settings of an experiment.
+
+    CourseError where it has a part of its own, which no command can ask for.
+    """
     recipe = recipe_of(experiment)
     assert recipe is not None  # who asks for a command knows the experiment as a recipe's
     base = profile(recipe, experiment.profile, experiment.seed)
-    changes = [f" --change '{p}={_short(v)}'" for p, v in differences(base, experiment)]
+    changed = dict(differences(base, experiment))
+    if parts := [path for path, value in changed.items() if has_settings(value)]:
+        raise CourseError(
+            f"{experiment.name} has {' and '.join(parts)} of its own, as no command can ask for; "
+            "train it from a recipe of your own"
+        )
+    changes = [f" --change '{path}={_short(value)}'" for path, value in changed.items()]
     name = name_in(experiment.name)
-    text = "" if name == experiment.name else f" --corpus '{experiment.corpus.kind}'"
+    text = f" --corpus '{experiment.corpus.kind}'" if is_moved(experiment) else ""
     return (
         f"python -m course_lab train {name}{text} --profile {experiment.profile} "
         f"--seed {experiment.seed}" + "".join(changes)

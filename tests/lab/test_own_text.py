@@ -11,7 +11,9 @@ import course_lab
 from course_lab import corpora, results
 from course_lab.cli import application
 from course_lab.final_figures import per_word
+from course_lab.keep import check_name
 from course_lab.own_text import absolute
+from course_lab.parts import Part
 from course_lab.planned import Planned, command, earlier
 from course_lab.plans import read_plan
 from course_lab.vocabulary import vocabulary_from_dict, vocabulary_to_dict
@@ -157,9 +159,11 @@ def test_a_run_on_ones_own_text_has_a_name_of_its_own(novel):
     assert experiment.corpus.options["small"]["words"] == 10_000  # the profile cuts it, too
     assert f"train {TIED} --corpus '{novel}'" in command(experiment)
     assert Planned(TIED, "quick", 2, planned.change) == planned
-    # another corpus by name is a setting like others
+    # a corpus by name is another text, too
     other = Planned(TIED, "standard", 1, {"corpus": "wikitext-2"})
-    assert other.key == f"{TIED}/standard-seed1-corpus=wikitext-2"
+    assert other.key == f"wikitext-2/{TIED}/standard-seed1"
+    assert f"train {TIED} --corpus 'wikitext-2' --profile" in command(other.experiment())
+    check_name(other.experiment())
     assert Planned(TIED, "full", 1, {"corpus": "ptb"}) == Planned(TIED)
     with pytest.raises(CourseError, match="does not exist"):
         Planned(TIED, "quick", 1, {"corpus": "there/is/none.txt"})
@@ -179,6 +183,21 @@ def test_what_a_run_begins_with_is_trained_on_the_same_text(novel):
     assert first == Planned("ptb/awd-lstm/softmax/finetuned", "quick", 3, text).experiment()
     assert earlier(first) == Planned("ptb/awd-lstm/softmax", "quick", 3, text).experiment()
     assert earlier(earlier(first)) is None
+
+
+def test_what_a_run_begins_with_follows_to_a_corpus_by_name():
+    """Both texts have 10,000 words, so weights of the recipe's own text would fit and be wrong."""
+    text = {"corpus": "docstrings"}
+    second = Planned(f"{TIED}/second-session", "standard", 1, text).experiment()
+    assert earlier(second) == Planned(TIED, "standard", 1, text).experiment()
+    plain = Planned(f"{TIED}/second-session", "quick").experiment()
+    assert earlier(plain) == Planned(TIED, "quick").experiment()  # where the profile moves both
+
+
+def test_no_command_trains_a_part_of_ones_own():
+    experiment = Planned(TIED).experiment().change(encoder=Part("QRNN", {"units": [200]}))
+    with pytest.raises(CourseError, match="has encoder of its own, as no command can ask for"):
+        command(experiment)
 
 
 def test_a_profile_of_a_family_holds_on_another_text(novel):
