@@ -119,7 +119,15 @@ def _small(e: Experiment, name: str) -> Experiment:
 
 
 def _small_corpus(e: Experiment, name: str) -> Part:
-    """Return an embedded corpus, or the beginning of the reader's own."""
+    """Return an embedded corpus, or the beginning of the reader's own.
+
+    CourseError where another text was asked for by name, in whose place the embedded one would be.
+    """
+    if e.name == f"{e.corpus.kind}/{name_in(e.name)}" != name_in(e.name):
+        raise CourseError(
+            f"the profile {name} reads an embedded text in place of {e.corpus.kind}; leave the "
+            "corpus off, or take the profile desk or standard"
+        )
     cut = (_PAIRS if e.translates else _TEXT)[name] | dict.fromkeys(e.requires, True)
     options = e.corpus.options
     if e.corpus.kind not in corpora.names():

@@ -164,6 +164,8 @@ def test_a_run_on_ones_own_text_has_a_name_of_its_own(novel):
     assert other.key == f"wikitext-2/{TIED}/standard-seed1"
     assert f"train {TIED} --corpus 'wikitext-2' --profile" in command(other.experiment())
     check_name(other.experiment())
+    with pytest.raises(CourseError, match="quick reads an embedded text in place of wikitext-2"):
+        Planned(TIED, "quick", 1, {"corpus": "wikitext-2"})
     assert Planned(TIED, "full", 1, {"corpus": "ptb"}) == Planned(TIED)
     with pytest.raises(CourseError, match="does not exist"):
         Planned(TIED, "quick", 1, {"corpus": "there/is/none.txt"})
