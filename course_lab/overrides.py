@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from course_lab.experiment import ROLES, Experiment, corpus_hints
@@ -11,6 +11,14 @@ from course_lab.validation import accepts, hints_of, validated
 from course_lib.errors import CourseError, unknown
 
 ELSEWHERE = ("name", "source", "profile", "seed", "variant")  # not for a plan to change
+
+
+@dataclass(frozen=True, repr=False)
+class LeftOut:
+    """An option that an experiment leaves at its default and another one states."""
+
+    def __repr__(self):
+        return "left out"
 
 
 def override(experiment: Experiment, changes: dict) -> Experiment:
@@ -77,16 +85,16 @@ def differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any]]
     """Yield every setting in which two experiments, or parts, differ.
 
     Each is a pair of its dotted path and its value in `new`. A list of numbers is one setting; 1 is
-    not True; stating an option's default is a difference.
+    not True; stating an option's default is a difference, and so is leaving an option out.
 
     old, new: the two experiments or parts
     path: what every dotted path begins with
     """
-    before = _members(old)
-    for name, value in _members(new).items():
+    before, after = _members(old), _members(new)
+    for name in before | after:
         if not path and name in ELSEWHERE:
             continue
-        current = before.get(name)
+        current, value = before.get(name), after.get(name, LeftOut())
         if _alike(current, value):
             yield from differences(current, value, f"{path}{name}.")
         elif type(plain(current)) is not type(plain(value)) or plain(current) != plain(value):
@@ -94,7 +102,7 @@ def differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any]]
 
 
 def has_settings(value: Any) -> bool:
-    """Return whether a value is a part, the optimisation or a tuple of parts.
+    """Return whether a value is a part, the optimisation, a tuple of parts or left out.
 
     No value of a plan is.
     """

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 import course_lab
 from course_lab import Experiment, corpora, part, plans, recipes, results
+from course_lab.keep import check_name
 from course_lab.overrides import at, differences, override, settings
+from course_lab.parts import Part
 from course_lab.planned import Planned, command, earlier, label
 from course_lab.plans import read_plan
 from course_lib.errors import CourseError
@@ -115,6 +117,22 @@ def test_differences_are_the_settings_that_override_would_take():
     part_of = {"a": True, "b": 1, "c": {"d": 1}}
     assert dict(differences(part_of, {"a": 1, "b": 1.0, "c": {"d": 1}})) == {"a": 1, "b": 1.0}
     assert dict(differences(part_of, {"a": True, "b": 1, "c": {"e": 1}})) == {"c": {"e": 1}}
+
+
+def test_an_option_that_is_left_out_is_a_difference_that_no_plan_asks_for():
+    base = recipes["ptb/awd-lstm/softmax/finetuned"]
+    options = {name: v for name, v in base.encoder.options.items() if name != "hidden_dropout"}
+    mine = base.change(encoder=Part(base.encoder.kind, options))
+    assert [path for path, _ in differences(base, mine)] == ["encoder.hidden_dropout"]
+    with pytest.raises(
+        CourseError, match="has encoder.hidden_dropout of its own, as no plan can ask"
+    ):
+        check_name(mine)
+    assert earlier(mine) == earlier(base)
+    with pytest.raises(
+        CourseError, match="has encoder.hidden_dropout of its own, as no command can ask"
+    ):
+        command(mine)
 
 
 def test_settings_reach_the_run_that_one_starts_from():
