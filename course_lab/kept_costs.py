@@ -28,7 +28,7 @@ def runs(of: Evidence) -> "pd.DataFrame":
     are those of the plain loop that `benchmarks training` compares the course with.
 
     Columns: what was run, `COLUMNS`; machine, its device and threads; tokens read in training;
-    seconds an epoch, the median; megabytes, the peak; core minutes of the whole run, minutes times
+    seconds an epoch, the median, NaN for n-grams; megabytes, the peak; core minutes of the whole run, minutes times
     threads; test and validation perplexity; continued, whether it began with another run's weights;
     components of the output layer, 1 where it is no mixture.
     """

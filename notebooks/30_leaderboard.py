@@ -73,7 +73,8 @@ pd.set_option("display.max_colwidth", None)
 # A language model is worth its training if it beats counts of short word sequences. The best-known way of
 # counting is interpolated Kneser–Ney smoothing; order 5 means that four words of context are used. The counts
 # take seconds, on exactly the tokens that our models were trained on. The table has the test perplexity of
-# counting. Each text is named with its number of training tokens.
+# counting. A part of a text is named with its number of training tokens. Each of these models is a recipe, too:
+# `python -m course_lab train ptb/kneser-ney/order-5` counts one.
 
 # %%
 texts = leaderboard.counted_texts(of)
@@ -83,9 +84,11 @@ counted.index.name = "training text"
 counted.round(1)
 
 # %% [markdown]
-# Two rules follow. A comparison of models that lose to Kneser–Ney of order 5 is **no evidence**. What helps a
+# Two rules follow. A comparison is **no evidence** if its baseline loses to Kneser–Ney of order 5. What helps a
 # model that has not learned what counting finds says nothing about the papers' models, which have learned it.
-# And a conclusion needs the whole of a real text. Runs on a part of a text only illustrate.
+# The method itself may lose, because a claim may be that it does harm. And a conclusion needs the whole of a
+# real text. Runs on a part of a text only illustrate. For translation there is no such test of the baseline, so
+# all runs on the whole of a corpus of sentence pairs count.
 
 # %% [markdown]
 # ## Every published row, and ours
@@ -105,8 +108,8 @@ counted.round(1)
 # Brackets hold the 95 % interval of the mean where there are two seeds or more. The budget is that of one run:
 # tokens read in training, minutes, and threads or a GPU. Where a run began with the weights of a first session,
 # the budget names the tokens of this session, too. The first table below has the rows at scale, and the second
-# one, folded up, has all rows. Our number in a *desk* or a *small* row may belong to another text than the
-# published number. The column *text* names it, and the two perplexities then cannot be compared.
+# one, folded up, has all rows. Except at scale our number may belong to another text than the published number.
+# The column *text* names it, and the two perplexities then cannot be compared.
 #
 # Our numbers of two rows cannot be compared either: they may belong to two models or two budgets. The ledger
 # below compares runs that differ in their method alone.
@@ -139,8 +142,8 @@ else:
 #
 # The ledger has one row a claim. Both numbers are differences of the method from its baseline in per cent of the
 # column *figure*, 100 times the difference of logarithms. So −4 % means a perplexity of 96 where the baseline
-# has 100. A large difference of logarithms is less than the per cent of the figure itself, and a very large one
-# is printed as a factor. Some claims compare a figure with a level, such as a share of 0.9; then each seed
+# has 100. For a large rise this number is smaller than the per cent of the figure itself, for a large fall it is
+# greater, and a very large one is printed as a factor. Some claims compare a figure with a level, such as a share of 0.9; then each seed
 # counts as a pair. *Published* is the mean over the rows that the paper prints for the claim. *Ours* is the mean
 # over pairs of runs that share a seed, with its 95 % interval.
 #
@@ -194,7 +197,7 @@ if number["untested"] < len(ledger):
 # ## What is covered
 #
 # Several comparisons may test one claim. The table has for each claim with runs, and for each tier, how many
-# pairs of seeds the comparison with the most of them has. In the ledger another comparison may decide, because a
+# pairs of seeds the comparison with the most of them has. Here *desk* holds *another model* as well. In the ledger another comparison may decide, because a
 # better tier counts for more than the pairs do. The third column counts the pairs that are no evidence: pairs of
 # models that lose to counting, pairs on a part of a text, and single pairs.
 
@@ -368,6 +371,7 @@ check("30.2", seeds, enough)
 figures = pd.Series({n: claims.claim(n).figure for n in ledger.index})
 of_quality = figures.isin(list(leaderboard.FIGURES.values()))
 agree = ledger.verdict == "agrees"
+right = int((agree & of_quality).sum())
 best_said = ""
 if len(ptb):
     best_said = (
@@ -379,13 +383,13 @@ if len(ptb):
 display(
     Markdown(
         f"There is evidence for {covered} of {len(ledger)} claims. Our "
-        f"runs agree with {number['agrees']}, of which "
-        f"{int((agree & of_quality).sum())} are about perplexity or BLEU "
-        "and the others about the matrix and the rank. They disagree with "
-        f"{number['disagrees']}, show no difference of the published size "
-        f"for {number['no difference']}, and leave {number['undecided']} "
-        f"undecided. {number['untested']} claims are untested, and "
-        f"{len(nearly)} of these lack no more than a second pair of runs."
+        f"runs agree with {number['agrees']}, of which {right} are about "
+        "perplexity or BLEU and the others about the matrix and the rank. "
+        f"They disagree with {number['disagrees']}, show no difference as "
+        f"large as the margin for {number['no difference']}, and leave "
+        f"{number['undecided']} undecided. {number['untested']} claims "
+        "are untested; only a "
+        f"second pair of runs is missing to {len(nearly)} of these."
         f"\n\nOn the Penn Treebank {worse} of our {len(ptb)} rows lose to "
         "Kneser-Ney of order 5, so that nothing follows from them."
         f"{best_said}"

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 WIDTH = 54  # letters of a title's line
 NEAR = 1.2  # the ratio of two costs below which their numbers would overlap
+REACH = 3.0  # times the least perplexity, to the upper end of an axis
 KNOB_NAMES = {"c, k": "c, k (GSS)", "components": "components (MoS)"}  # where a figure has them
 KNOB_NAMES |= {"latent dropout": "dropout (MoS)", "output layer": "softmax exchanged"}
+RANK_TICKS = (10, 25, 50, 100, 200, 500, 1_000, 2_500, 5_000, 10_000)
 # The number of the colour and marker of a tier.
 TIER_STYLE = {"at scale": 0, "desk": 1, "small": 2, "another model": 3}
 
@@ -124,8 +126,9 @@ def tested_claims(table, title: str) -> Figure:
 def turned(ours, printed, title: str) -> Figure:
     """Draw what turning a knob does to perplexity, against what it does to the rank.
 
-    ours: the DataFrame of `ranks.interventions`, drawn filled with intervals. Marks of one knob
-        and nearly one rank are moved a little to the side, else their intervals would coincide.
+    ours: the DataFrame of `ranks.interventions`, drawn filled with intervals, and pale where a row
+        is no evidence. Marks of one knob and nearly one rank are moved a little to the side, else
+        their intervals would coincide.
     printed: that of `ranks.published_interventions`, drawn hollow.
     """
     figure, ax = panels(height=4.6)
@@ -134,12 +137,18 @@ def turned(ours, printed, title: str) -> Figure:
     for i, knob in enumerate(knobs):
         style = {"color": COLOURS[i], "marker": MARKERS[i], "linestyle": ""}
         name = KNOB_NAMES.get(knob, knob)
-        rows = ours[ours.knob == knob]
-        if len(rows):
-            rows = rows.sort_values("rank")
-            reach = np.array([rows.difference - rows.low, rows.high - rows.difference], dtype=float)
-            error = {"yerr": reach, "capsize": 3, "elinewidth": 1.2, "label": f"{name}, ours"}
-            ax.errorbar(_beside(rows["rank"].to_numpy(float)), rows.difference, **error, **style)
+        rows = ours[ours.knob == knob].sort_values("rank")
+        rows = rows.assign(place=_beside(rows["rank"].to_numpy(float)))
+        said = f"{name}, ours"
+        for is_evidence, alpha in ((True, 1), (False, 0.3)):
+            part = rows[rows.evidence == is_evidence]
+            if len(part):
+                reach = np.array([part.difference - part.low, part.high - part.difference], float)
+                error = {"capsize": 3, "elinewidth": 1.2, "alpha": alpha, "zorder": 2 + alpha}
+                ax.errorbar(
+                    part.place.to_numpy(), part.difference, yerr=reach, label=said, **error, **style
+                )
+                said = None  # the legend has each knob once
         rows = printed[printed.knob == knob]
         if len(rows):
             hollow = {"markerfacecolor": PAPER, "markersize": 7, "label": f"{name}, published"}
@@ -149,7 +158,8 @@ def turned(ours, printed, title: str) -> Figure:
     label = "change of perplexity, %"
     _name_axes(ax, "Press' rank, times the least of its group", label, "")
     figure.suptitle(textwrap.fill(title, WIDTH))
-    figure.legend(loc="outside lower center", ncols=2)
+    pale = None if ours.evidence.all() else "pale: no evidence"
+    figure.legend(loc="outside lower center", ncols=2, title=pale)
     return figure
 
 
@@ -164,9 +174,10 @@ def _beside(x: np.ndarray) -> np.ndarray:
 def correlated(x, y, setting, method, xlabel: str, ylabel: str, title: str) -> Figure:
     """Draw runs as points and the means of their settings as squares, on logarithmic axes.
 
-    x, y: (n,), a number for each run.
+    x, y: (n,), a number for each run, x a rank.
     setting: (n,), equal for runs that differ in their seed only; a line joins a run to its mean.
-    method: (n,), words; each is written where the geometric mean of its runs is.
+    method: (n,), words; each stands at the right of its runs, at the height of their geometric
+        mean, or lower where another name would be in its way.
     """
     figure, ax = panels(height=4.2)
     x, y, setting, method = (np.asarray(values) for values in (x, y, setting, method))
@@ -179,19 +190,36 @@ def correlated(x, y, setting, method, xlabel: str, ylabel: str, title: str) -> F
             ax.plot(*zip(mean, place, strict=True), **joined)
     ax.plot(x, y, "o", color=COLOURS[0], markersize=4, alpha=0.6, label="a run")
     ax.plot(*means.T, "s", color=COLOURS[1], markersize=6, label="mean of a setting")
-    for name in dict.fromkeys(method):
-        right = x[method == name].max()
-        middle = np.exp(np.log(y[method == name]).mean())
-        look = {"va": "center", "fontsize": 10.5, "path_effects": HALO, "zorder": 6}
-        ax.annotate(name, (right, middle), (7, 0), textcoords="offset points", **look)
     ax.set(xscale="log", yscale="log")
-    ax.margins(x=0.14)  # room for the names
-    for axis in (ax.xaxis, ax.yaxis):
-        _written_out(axis, (1, 1.5, 2, 3, 5, 7))
+    ax.set_xticks(RANK_TICKS, [f"{tick:g}" for tick in RANK_TICKS])
+    ax.set_xlim(x.min() / 1.3, 2 * x.max())  # room for the names at the right
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    _written_out(ax.yaxis, (1, 1.5, 2, 3, 5, 7))
     _name_axes(ax, xlabel, ylabel, "")
     figure.suptitle(textwrap.fill(title, WIDTH))
-    ax.legend()
+    ax.legend(loc="lower left")
+    _name_to_the_right(figure, ax, x, y, method)
     return figure
+
+
+def _name_to_the_right(figure, ax, x, y, method) -> None:
+    """Write each method beside its runs, from above, at least a line below the last name near."""
+    figure.draw_without_rendering()  # or the axes would not have their limits and place yet
+    places = {
+        name: (x[method == name].max(), np.exp(np.log(y[method == name]).mean()))
+        for name in dict.fromkeys(method)
+    }
+    points = {n: ax.transData.transform(at) * 72 / figure.dpi for n, at in places.items()}
+    taken: list[Bbox] = []
+    for name in sorted(points, key=lambda n: -points[n][1]):
+        across, up = points[name]
+        box = Bbox.from_bounds(across + 7, up - 6, 6 * len(name), 12)
+        while box.count_overlaps(taken):
+            box = box.translated(0, -1)
+        taken.append(box)
+        look = {"va": "center", "fontsize": 10.5, "path_effects": HALO, "zorder": 6}
+        shift = (7, box.y0 + 6 - up)
+        ax.annotate(name, places[name], shift, textcoords="offset points", **look)
 
 
 def centring(table, title: str) -> Figure:
@@ -315,14 +343,16 @@ def priced(table, on_front, xlabel: str, title: str) -> Figure:
     """Draw perplexity against cost, each setting a mark, and join those that no other beats.
 
     The joined ones are numbered from the cheapest, since their names would lie over each other. Of
-    two marks of nearly the same cost one has its number below and the other above.
+    two marks of nearly the same cost one has its number below and the other above. Marks at more
+    than `REACH` times the least perplexity are left out, and a line says how many.
 
     table: a DataFrame with the columns cost, perplexity, family.
     on_front: (n,), whether no other setting is as cheap and as good.
     """
     figure, ax = panels(height=5.0)
+    highest = REACH * table.perplexity.min()
     for i, (family, rows) in enumerate(table.groupby("family", sort=False)):
-        style = {"color": COLOURS[i % 6], "marker": MARKERS[i % 6], "linestyle": ""}
+        style = {"color": COLOURS[i % 6], "marker": (*MARKERS, "*", "X")[i % 8], "linestyle": ""}
         ax.plot(rows.cost, rows.perplexity, label=family, **style)
     best = table[np.asarray(on_front, dtype=bool)].sort_values("cost")
     ax.plot(best.cost, best.perplexity, color=INK, linewidth=1, linestyle="--", zorder=1)
@@ -341,9 +371,12 @@ def priced(table, on_front, xlabel: str, title: str) -> Figure:
             fontsize=9.5,
             path_effects=HALO,
         )
-    for axis, subs in ((ax.xaxis, (1, 2, 5)), (ax.yaxis, (1, 1.5, 2, 3, 5, 7))):
-        _written_out(axis, subs)
-    ax.set_ylim(bottom=table.perplexity.min() / 1.12)
+    _written_out(ax.xaxis, (1, 2, 5) if high < 1_000 * low else (1,))
+    _written_out(ax.yaxis, (1, 1.5, 2, 3, 5, 7))
+    ax.set_ylim(table.perplexity.min() / 1.12, highest)
+    if above := int((table.perplexity > highest).sum()):
+        told = f"{above} setting{'s' * (above > 1)} above, up to {table.perplexity.max():,.0f}"
+        ax.text(0.99, 0.97, told, transform=ax.transAxes, ha="right", va="top", fontsize=8.5)
     _name_axes(ax, xlabel, "test perplexity", "")
     figure.suptitle(textwrap.fill(title, WIDTH))
     figure.legend(loc="outside lower center", ncols=2)

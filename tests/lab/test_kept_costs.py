@@ -104,7 +104,8 @@ def test_runs_are_those_of_whole_texts_with_what_they_took():
     own = replace(one, setting=one.setting._replace(recipe="ptb/awd-lstm/softmax/plainly"))
     (row,) = kept_costs.runs(Evidence((one, own), (), {})).itertuples()
     assert row.recipe == "ptb/desk/tied"
-    assert set(runs.text) == {"ptb"} and (runs.seconds > 0).all()
+    assert set(runs.text) == {"ptb"} and (runs.seconds > 0).sum() > 60
+    assert set(runs.family[~(runs.seconds > 0)]) == {"ptb/kneser-ney"}  # which has no epochs
     assert not runs.machine.str.contains("NVIDIA").any()  # whose minutes are no core's
     assert runs.continued.sum() == runs.recipe.str.contains("second-session").sum()
     models = kept_costs.models()
