@@ -59,7 +59,8 @@ def table_of(
         names none the first with a result.
     margin: the difference, in per cent of the figure, that would not matter; the plan's if None.
     split: whose figure is compared.
-    Raises CourseError for an unknown baseline, and where no run is done.
+    Raises CourseError for an unknown baseline, where no run is done, and where two runs of a seed
+    have one name.
     """
     import pandas as pd
 
@@ -73,20 +74,21 @@ def table_of(
     names = models_of(plan)
     translate = plan.runs[0].experiment().translates
     figure = "BLEU" if translate else "perplexity"
+    _check_apart(plan, names)
     for model, planned in zip(names, plan.runs, strict=True):
         try:
             content = _result(planned)
             changed_files = _other_files(planned, content["provenance"]) if content else []
+            score = content["metrics"][f"{split}_{figure.lower()}"] if content else None
         except CourseError as error:
             missing.append(f"{planned.key}: {error}")
             continue
         except DAMAGE as error:
             missing.append(f"{planned.key}: its result is not readable ({error}); train it again")
             continue
-        if content is None:
+        if content is None or score is None:
             waiting += 1
         else:
-            score = content["metrics"][f"{split}_{figure.lower()}"]
             scores.setdefault(model, {})[planned.seed] = score
             origins.setdefault(model, {})[planned.seed] = content["provenance"]
             digests = content["provenance"].get("corpus_sha256")
@@ -97,9 +99,14 @@ def table_of(
     if waiting:
         missing.insert(0, f"{waiting} of {len(plan.runs)} runs, which are not done yet")
     # the comparison, as far as there are pairs
-    scores = {model: scores[model] for model in names if model in scores}
-    baseline = baseline or plan.baseline or next(iter(scores))
+    unfit = {model for model, by_seed in scores.items() if min(by_seed.values()) <= 0}
+    unfit_said = f"a {figure} of 0, which has no logarithm, so that nothing compares with it"
+    missing += [f"{model}: it has {unfit_said}" for model in unfit]
+    scores = {model: scores[model] for model in names if model in scores.keys() - unfit}
+    baseline = baseline or plan.baseline or next(iter(scores), names[0])
     margin = plan.margin if margin is None else margin
+    if baseline in unfit:
+        raise CourseError(f"the baseline {baseline} has {unfit_said}; name another baseline")
     if baseline in names and baseline not in scores:
         raise CourseError(
             f"no run of the baseline {baseline} is done; `batch run` does them, and another "
@@ -135,9 +142,10 @@ def table_of(
 def models_of(plan: Plan) -> list[str]:
     """Return the name of each run's model: its recipe and the settings that not all runs have.
 
-    What the names of all recipes begin with is left out, and so is the file of a recipe of the
-    reader's own. Of a setting's path all but the last part is left out where no other setting of
-    the recipe ends alike.
+    The profile follows the recipe where the plan has runs of several profiles of it. What the names
+    of all recipes begin with is left out, and so is the file of a recipe of the reader's own. Of a
+    setting's path all but the last part is left out where no other setting of the recipe ends
+    alike.
     """
     first = plan.runs[0]
     shared = {
@@ -149,9 +157,10 @@ def models_of(plan: Plan) -> list[str]:
     folder = commonprefix([parts[:-1] for parts in recipes])
     paths = {(run.recipe, path) for run in plan.runs for path in run.change.keys() - shared}
     alike = Counter((recipe, path.rpartition(".")[2]) for recipe, path in paths)
+    profiles = Counter(recipe for recipe, _ in {(run.recipe, run.profile) for run in plan.runs})
     names = []
     for parts, run in zip(recipes, plan.runs, strict=True):
-        settings = []
+        settings = [run.profile] if profiles[run.recipe] > 1 else []
         for path, value in run.change.items():
             end = path.rpartition(".")[2]
             if path not in shared:
@@ -159,6 +168,17 @@ def models_of(plan: Plan) -> list[str]:
                 settings.append(f"{name}={value}")
         names.append(" ".join(["/".join(parts[len(folder) :]), *settings]))
     return names
+
+
+def _check_apart(plan: Plan, names: list[str]) -> None:
+    """Raise CourseError where one of two runs would take the other's place in the table."""
+    runs = Counter((name, planned.seed) for name, planned in zip(names, plan.runs, strict=True))
+    for (name, seed), count in runs.items():
+        if count > 1:
+            raise CourseError(
+                f"{count} runs of {plan.path} would stand in its table as {name}, seed {seed}; "
+                "put them into plans of their own"
+            )
 
 
 def check_baseline(plan: Plan, baseline: str | None = None) -> None:

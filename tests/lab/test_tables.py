@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 from course_lab import plans, plots, results, tables
 from course_lab.cli import application
 from course_lab.comparison import compare
+from course_lab.planned import Planned
 from course_lib.data import folders
 from course_lib.errors import CourseError
 from course_lib.models.kneser_ney import KneserNey
@@ -104,13 +106,24 @@ def test_names_leave_out_what_all_runs_share(plan):
 def test_settings_that_end_alike_have_their_whole_path():
     changes = [{"regularizers.0.weight": 2.0}, {"regularizers.1.weight": 2.0}]
     changes += [{"encoder.dropout": 0.4}, {}]
-    runs = [SimpleNamespace(recipe="a/spectrum", change=change) for change in changes]
+    runs = [
+        SimpleNamespace(recipe="a/spectrum", profile="full", change=change) for change in changes
+    ]
     assert tables.models_of(SimpleNamespace(runs=runs)) == [
         "spectrum regularizers.0.weight=2.0",
         "spectrum regularizers.1.weight=2.0",
         "spectrum dropout=0.4",
         "spectrum",
     ]
+
+
+def test_runs_of_two_profiles_are_two_models(plan):
+    runs = [Planned("ptb/vd-lstm-200/tied", profile) for profile in ("desk", "standard")]
+    both = replace(plan, runs=(*runs, Planned("ptb/vd-lstm-200/baseline", "desk")))
+    assert tables.models_of(both) == ["tied desk", "tied standard", "baseline"]
+    twice = replace(plan, runs=(runs[0], runs[0]))
+    with pytest.raises(CourseError, match="2 runs of .* as tied, seed 1; put them into plans"):
+        tables.table_of(twice)
 
 
 def test_a_mistyped_baseline_is_told_before_any_run(plan, tmp_path):
@@ -270,6 +283,27 @@ def test_translators_are_compared_by_bleu_of_which_more_is_better(tmp_path, monk
     assert "BLEU" in tables.printed(table) and "perplexity" not in tables.printed(table)
     drawn = plots.differences(table.models, 2.0)
     assert drawn.axes[0].get_xlabel().startswith("BLEU against softmax")
+
+
+def test_a_model_without_a_figure_costs_the_others_nothing(tmp_path, monkeypatch):
+    """One seed of the first translator has a BLEU of 0, and one of the second has none."""
+    plan = plans.read_plan("desk-multi30k")
+    monkeypatch.setattr(results, "kept_folder", lambda: tmp_path)
+    monkeypatch.setattr(folders, "home", lambda: tmp_path / "elsewhere")
+    names = list(dict.fromkeys(tables.models_of(plan)))
+    runs = list(zip(tables.models_of(plan), plan.runs, strict=True))
+    for model, planned in runs:
+        figures = {"test_perplexity": 9.0, "valid_perplexity": 9.0, "valid_bleu": 9.0}
+        first = planned.seed == 1
+        if not (model == names[1] and first):
+            figures["test_bleu"] = 0.0 if model == names[0] and first else 30.0 + planned.seed
+        results.write_result(tmp_path / planned.key, planned.experiment(), [], figures, {})
+    table = tables.table_of(plan, baseline=names[2])
+    assert names[0] not in table.models.index and table.models.n[names[1]] > 1
+    said = " ".join(table.missing)
+    assert "test_bleu" in said and f"{names[0]}: it has a BLEU of 0" in said
+    with pytest.raises(CourseError, match=f"the baseline {names[0]} has a BLEU of 0"):
+        tables.table_of(plan, baseline=names[0])
 
 
 def test_the_command_prints_the_table_and_draws_it(tmp_path):
