@@ -31,9 +31,10 @@ ABOUT += ["own layer"]  # whether the output layer is that of the recipe
 ABOUT += ["context", "rate"]  # equal where runs differ in method and seed only, see `evidence.Run`
 ABOUT += ["all but layer"]  # equal where runs differ in output layer and seed only
 ABOUT += ["evidence"]  # whether the setting may be the baseline of evidence, see `claims.against`
-FIGURES = ["rank", *EPSILONS, "perplexity", "valid", "last valid"]
+FIGURES = ["rank", *EPSILONS, "perplexity", "valid", "last valid", "parameters"]
 CHANGES = ["knob", "from", "to", "rank", "effective rank", "difference", "low", "high", "n"]
-CHANGES += ["p", "evidence", "text", "from softmax", "softmax low", "softmax high"]
+CHANGES += ["p", "evidence", "text", "rate", "from softmax", "softmax low", "softmax high"]
+CHANGES += ["parameters", "setting"]
 LEAST = 1.01  # from this ratio of ranks on a knob counts as turned
 
 
@@ -41,8 +42,9 @@ def points(of: Evidence) -> "pd.DataFrame":
     """Return a row for each run that has the rank of log P.
 
     Columns: setting, a number for each; what it is (`ABOUT`); the rank, the effective ranks by ε,
-    and perplexity on the test split, on validation at the best epoch and at the last one
-    (`FIGURES`). For each knob a column `all but …`, equal in runs that differ in that knob only.
+    perplexity on the test split, on validation at the best epoch and at the last one, and the
+    number of parameters (`FIGURES`). For each knob a column `all but …`, equal in runs that differ
+    in that knob only.
     """
     import pandas as pd
 
@@ -67,10 +69,11 @@ def points(of: Evidence) -> "pd.DataFrame":
             row["own layer"] = own is not None and own.options == layer
             row |= {"rank": run.figure(RANK), "perplexity": run.figure("test_perplexity")}
             row |= {"valid": run.figure("valid_perplexity"), "last valid": _last(run)}
+            row["parameters"] = run.figure("parameters")
             rows.append(row)
     groups = [f"all but {knob}" for knob in KNOBS]
     table = pd.DataFrame(rows, columns=[*ABOUT, *groups, *FIGURES])
-    return table.astype({"own layer": bool, "evidence": bool})
+    return table.astype({"own layer": bool, "evidence": bool, "parameters": float})
 
 
 def _all_but(run: Run, names: Sequence[str]) -> str:
@@ -108,9 +111,11 @@ def interventions(table: "pd.DataFrame", figure: str = "perplexity") -> "pd.Data
     rank (ε = 1e-3) as ratios; the difference of the figure's logarithm in per cent by pairs of
     seeds, with its interval where there are two pairs; n pairs; p, corrected by Holm over the rows;
     evidence, whether there are two pairs and a reference on a whole text that beats counting; text;
-    from softmax, softmax low and high, the same difference from the tied softmax, all settings of
-    which but the output layer are equal. All rows of a group share their reference. A setting whose
-    rank is hardly higher, see `LEAST`, is left out. Evidence comes first.
+    rate, the learning rate; from softmax, softmax low and high, the same difference from the tied
+    softmax, all settings of which but the output layer are equal; the parameters as a ratio;
+    setting, its number, since one setting may have several knobs, see `distinct`. All rows of a
+    group share their reference. A setting whose rank is hardly higher, see `LEAST`, is left out.
+    Evidence comes first.
     """
     import pandas as pd
 
@@ -155,7 +160,8 @@ def _change(runs: "pd.DataFrame", first: "pd.DataFrame", names: Sequence[str], f
     row |= {"rank": runs["rank"].mean() / first["rank"].mean()}
     row |= {"effective rank": runs[EPSILONS[0]].mean() / first[EPSILONS[0]].mean()}
     row |= {"evidence": bool(first.evidence.all()) and len(pairs) > 1}
-    row |= {"text": runs.text.iloc[0]}
+    row |= {name: runs[name].iloc[0] for name in ("text", "rate", "setting")}
+    row |= {"parameters": runs.parameters.mean() / first.parameters.mean()}
     d = _differences(pairs, figure)
     if len(d):
         row["difference"] = d.mean()
@@ -187,6 +193,17 @@ def _values(runs: "pd.DataFrame", names: Sequence[str]) -> str:
     return ", ".join(v if isinstance(v, str) else f"{v:g}" for v in values)
 
 
+def distinct(changes: "pd.DataFrame") -> "pd.DataFrame":
+    """Return a row for each setting of some interventions, evidence first.
+
+    changes: of `interventions`. A setting that has both a knob and an exchange of the softmax keeps
+    the exchange, whose reference is the softmax.
+    """
+    exchanged = changes.knob == LAYER
+    order = np.lexsort((~exchanged, ~changes.evidence))
+    return changes.iloc[order].drop_duplicates(["text", "setting"])
+
+
 def told(changes: "pd.DataFrame") -> str:
     """Return what some interventions did, an item of a Markdown list each.
 
@@ -199,10 +216,60 @@ def told(changes: "pd.DataFrame") -> str:
         said = claims.by(row["difference"], row["low"], row["high"])
         items.append(
             f"- The {row['knob']} goes from {row['from']} to {row['to']} on {row['text']}: the "
-            f"rank is {row['rank']:.1f} times as high, and perplexity differs by {said} over "
-            f"{row['n']} pairs of seeds."
+            f"rank is {row['rank']:.1f} times as high{_with_more(row['parameters'])}, and "
+            f"perplexity differs by {said} over {row['n']} pairs of seeds."
         )
     return "\n".join(items)
+
+
+def _with_more(parameters: float) -> str:
+    """Return how a ratio of parameters is told within a sentence; nothing where it is unknown."""
+    if np.isnan(parameters):
+        return ""
+    more = 100 * (parameters - 1)
+    return f" with {more:.0f} % more parameters" if more >= 0.5 else " with no more parameters"
+
+
+def answer(changes: "pd.DataFrame") -> str:
+    """Return in words whether a higher rank alone lowers perplexity, by what is evidence.
+
+    changes: of `interventions` by test perplexity. A fall counts for the rank alone only where the
+    setting is known to add no parameters.
+    """
+    rows = distinct(changes[changes.evidence])
+    if rows.empty:
+        return "No intervention is kept that is evidence, so the question is open."
+    falls, rises = rows.high < 0, rows.low > 0
+    alone = falls & (rows.parameters < 1.005)
+    if alone.all():
+        verdict = (
+            "Yes, as far as this evidence goes: each rise of the rank alone lowers perplexity."
+        )
+    elif alone.any():
+        verdict = f"Not always: perplexity falls by the rank alone with {_named(rows[alone])} only."
+    else:
+        verdict = "No evidence says so: no intervention lowers perplexity by the rank alone."
+    said = [
+        verdict,
+        f"On {' and '.join(rows.text.unique())} {len(rows)} interventions are evidence. The rank "
+        f"is {rows['rank'].min():.0f} to {rows['rank'].max():.0f} times as high with them, and "
+        f"perplexity changes by {rows.difference.min():+.1f} % to {rows.difference.max():+.1f} %.",
+    ]
+    parts = {"Perplexity falls with": falls, "Perplexity rises with": rises}
+    parts |= {"The interval contains 0 with": ~(falls | rises)}
+    parts |= {"More parameters come with": rows.parameters >= 1.005}
+    said += [f"{words} {_named(rows[chosen])}." for words, chosen in parts.items() if chosen.any()]
+    return " ".join(said)
+
+
+def _named(rows: "pd.DataFrame") -> str:
+    """Return the settings of some interventions as a list in words."""
+    names = [
+        row["to"] if row["knob"] == LAYER else f"{row['knob']} = {row['to']}"
+        for row in rows.to_dict("records")
+    ]
+    *most, last = dict.fromkeys(names)
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def most_settings(table: "pd.DataFrame") -> "pd.DataFrame":
@@ -221,24 +288,6 @@ def most_settings(table: "pd.DataFrame") -> "pd.DataFrame":
         return group.tier.iloc[0] != "small", group.setting.nunique()
 
     return max(groups, key=worth, default=layers[:0])
-
-
-def bends(table: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the runs of the one experiment that tried most values of c and k.
-
-    table: of `points`.
-
-    An experiment is what runs share that differ in c, k and seed only. One on a whole text comes
-    first, if it has two pairs of c and k or more.
-    """
-    gss = table.loc[table.method == "gss"].dropna(subset=["c", "k"])
-    groups = [group for _, group in gss.groupby("all but c, k")]
-
-    def worth(group: "pd.DataFrame") -> tuple[bool, int]:
-        number = group.setting.nunique()
-        return number > 1 and group.tier.iloc[0] != "small", number
-
-    return max(groups, key=worth, default=gss)
 
 
 def grid(of: Evidence, plan: str = "gss-grid") -> "pd.DataFrame":
@@ -296,7 +345,7 @@ def published_points() -> "pd.DataFrame":
 def published_interventions() -> "pd.DataFrame":
     """Return the paper's own interventions: tables S4, S5 and S12 of parthiban2021.
 
-    Columns: knob, corpus, to (the setting); against the setting of least rank the rank as a ratio,
+    Columns: knob, corpus, to (its value); against the setting of least rank the rank as a ratio,
     and the difference of test perplexity in per cent.
     """
     import pandas as pd
@@ -310,7 +359,8 @@ def published_interventions() -> "pd.DataFrame":
         for _, row in group.iterrows():
             if knob and row["rank"] > first["rank"]:
                 d = 100 * np.log(row.perplexity / first.perplexity)
-                changes.append((knob, corpus, row.setting, row["rank"] / first["rank"], d))
+                value = row.setting.split()[-1].removeprefix("K=")
+                changes.append((knob, corpus, value, row["rank"] / first["rank"], d))
     return pd.DataFrame(changes, columns=["knob", "corpus", "to", "rank", "difference"])
 
 

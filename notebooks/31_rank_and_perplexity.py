@@ -50,7 +50,7 @@ SEED = 1  # of the simulated correlation
 # %%
 import numpy as np
 import pandas as pd
-from IPython.display import Markdown, display
+from IPython.display import HTML, Markdown, display
 
 from course_lab import evidence, plots, ranks
 from course_lab.progress import check
@@ -73,53 +73,61 @@ published = ranks.published_points()
 # An exchange and three knobs set the rank:
 #
 # - The softmax is exchanged for a *layer* without its bound, and all else stays equal.
-# - $c$ and $k$ of the generalised SigSoftmax bend the logits, and add no parameters.
-# - The number of components of a mixture sets the rank, and changes the number of parameters as well.
+# - The generalised SigSoftmax, GSS or `gss`, bends the logits by the numbers $c$ and $k$, and adds no parameters.
+# - The number of components of a mixture of softmaxes, MoS or `mos`, sets the rank, and changes the number of
+#   parameters as well.
 # - The *latent dropout* of a mixture's contexts acts in training only. With less dropout the rank is higher.
 #
+# Our reference of an exchange is the *tied* softmax, whose output matrix is the word matrix. Lesson
+# [10](10_monotone_softmaxes.ipynb) explains `sigsoftmax`, and lessons 10 and [10b](10b_learned_bends.ipynb) explain
+# `plif` and `plif-frozen`.
+#
 # In each group all settings but the knob are equal, and runs of one seed are pairs. The setting with the least
-# rank is the reference: of the exchanges it is the softmax, and of our values of $c$ and $k$ it is GSS(30, 3),
-# the control of [lesson 10](10_monotone_softmaxes.ipynb). All rows of a group share their reference, so its luck
-# is in all of them. The columns *softmax* therefore have the difference from the softmax with all else equal,
-# and its interval. The column *evidence* says whether the reference has read a whole text and beats counting
-# there, see [notebook 30](30_leaderboard.ipynb), and whether there are two pairs of seeds. Other rows are small
-# runs for the eye.
+# rank is the reference: of our values of $c$ and $k$ it is GSS(30, 3), the control of lesson 10. All rows of a
+# group share their reference, so its luck is in all of them. The columns *softmax* therefore have the difference
+# from the softmax with all else equal, and its interval.
+#
+# A row is **evidence** by the rule of [notebook 30](30_leaderboard.ipynb): the reference has read a whole text and
+# beats Kneser-Ney 5 there, and two seeds or more are pairs. The other rows prove
+# nothing.
 #
 # A *difference* in the tables is 100 times the change of log perplexity from the reference, nearly per cent. One
 # of our settings whose rank is within 1 % of the reference's is left out. The column *p* is corrected by Holm over
-# all rows. Filled marks are our runs, with the 95 % interval over seeds. Hollow marks are published rows, which
-# have one seed each. The title of the figure counts a rise or a fall of perplexity where the interval does not
-# contain 0. These intervals are not corrected.
+# all rows. A setting that enters both by a knob and by an exchange has two rows, and counts once in what is said of
+# all. Filled marks are our runs, with the 95 % interval over seeds, and they are pale where they are no evidence.
+# Hollow marks are published rows, which have one seed each. The title goes by whether the interval contains 0.
+# These intervals are not corrected.
 
 # %%
 changes = ranks.interventions(points)
 printed = ranks.published_interventions()
-higher = int((changes.low > 0).sum())
-lower = int((changes.high < 0).sum())
+
+# %%
+counted = ranks.distinct(changes[changes.evidence])
+higher = int((counted.low > 0).sum())
+lower = int((counted.high < 0).sum())
+rest = len(counted) - higher - lower
 title = (
-    f"{len(changes)} rises of our rank: perplexity rises in {higher} and "
-    f"falls in {lower}; {len(changes) - higher - lower} decide nothing"
+    f"Of {len(counted)} rises of our rank that are evidence perplexity "
+    f"rises in {higher} and falls in {lower}; {rest} settle nothing"
 )
 plots.show(
     plots.turned(changes, printed, title),
     alt="Change of perplexity in per cent against the ratio of ranks, for "
-    "each setting of a knob and each exchange of the softmax: the "
-    "mixtures' dropout lifts both, the number of components lowers "
-    f"perplexity in print. {title}.",
+    "each setting of a knob and each exchange of the softmax; pale where "
+    f"a row is no evidence, hollow where it is published. {title}.",
 )
 
 # %%
 several = changes[changes.n > 1]  # of one pair there is no interval
-shown = several.drop(columns=["effective rank"]).round(2)
-display(shown.rename(columns={"rank": "rank, ratio"}))
-from_softmax = several.dropna(subset=["from softmax"])
-display(Markdown(
-    "Beside the softmax with all else equal, perplexity is higher in "
-    f"{int((from_softmax['softmax low'] > 0).sum())} and lower in "
-    f"{int((from_softmax['softmax high'] < 0).sum())} of "
-    f"{len(from_softmax)} settings, by intervals that do not contain 0 "
-    "and are not corrected."
-))  # fmt: skip
+left_out = ["effective rank", "parameters", "setting", "evidence"]
+shown = several.drop(columns=left_out).round(3)
+shown = shown.rename(columns={"rank": "rank, ratio"})
+if len(counted):
+    display(shown[several.evidence].drop(columns="rate").round(2))
+small = shown[~several.evidence].to_html()
+page = f"<summary>Our rows that are no evidence</summary>{small}"
+display(HTML(f"<details>{page}</details>"))
 display(printed.rename(columns={"rank": "rank, ratio"}).round(2))
 
 # %% [markdown]
@@ -131,61 +139,47 @@ display(printed.rename(columns={"rank": "rank, ratio"}).round(2))
 # only one.
 
 # %% [markdown]
-# ## The grid of c and k
+# ## The last epoch, too
 #
-# parthiban2021 trained 72 models on the Penn Treebank, $c$ from −2 to 2 and $k$ from 1.25 to 3 (their Figure
-# 2). The plan `gss-grid` trains the same 9 × 8 cells with a small recurrent network, which reads the whole
-# text in half an hour of one core. A cell that has not been run is left white, and without any cell there is
-# no figure.
+# The numbers above belong to the best epoch of each run. A layer of more freedom may overfit sooner, and then
+# its best epoch comes sooner. The best epoch hides what happens later. So we compare the differences of
+# validation perplexity at the two epochs:
+
+# %%
+best, last = (ranks.interventions(points, column).difference
+              for column in ("valid", "last valid"))  # fmt: skip
+apart = (last - best).abs()[several.index]
+if len(counted):
+    display(Markdown(
+        "From the best to the last epoch a difference from the reference "
+        f"changes by {apart[several.evidence].max():.1f} % at most where "
+        f"it is evidence, and by {apart.max():.1f} % at most in all "
+        f"{len(several)} rows."
+    ))  # fmt: skip
 
 # %%
 cells = ranks.grid(of)
 done = evidence.done_of(of, "gss-grid")
 over = ranks.over_grid(cells)
-if cells.perplexity.notna().any():
+some = bool(cells.perplexity.notna().any())
+if some:
     title = f"{cells.perplexity.count()} cells: {over.correlation.iloc[0]}"
+    display(Markdown(
+        "## The grid of c and k\n\nThe plan `gss-grid` trains a small "
+        "recurrent network for each cell of the grid. In the table the "
+        "second row takes the half of the cells whose perplexity is in "
+        "the middle. *Spread* is the share of the spread of all cells "
+        "that is left."
+    ))  # fmt: skip
+
+# %%
+if some:
     plots.show(
         plots.grids(cells, title),
         alt="Two tables of c by k, a cell a model: Press' rank on the "
         f"left, test perplexity on the right. {dict(over.correlation)}.",
     )
-display(Markdown(f"*{done}*"))
-over.round(2)
-
-# %% [markdown]
-# The second row takes the half of the cells whose perplexity is in the middle. The column *spread* says which
-# share of the spread of all cells is left. The section on outliers below shows what a smaller spread alone does
-# to a correlation.
-#
-# Here are other runs with a $c$ and a $k$. They belong to the one experiment that tried most values of both, on a
-# whole text where there is such an experiment. The column 0.001 is the effective rank, which a section below
-# explains.
-
-# %%
-gss = ranks.bends(points)
-figures = {"rank": "mean", "0.001": "mean", "perplexity": "mean"}
-others = gss.groupby(["text", "c", "k"])
-others = others.agg(figures | {"seed": "size"}).reset_index()
-others = others.sort_values("rank").rename(columns={"seed": "runs"})
-others.round(1)
-
-# %% [markdown]
-# ## The last epoch, too
-#
-# The numbers above belong to the best epoch of each run. A layer of more freedom may overfit sooner, and then
-# its best epoch comes sooner. The best epoch hides what happens later. So here are the same interventions by
-# validation perplexity, at the best epoch and at the last epoch. Where the two differences agree, the best
-# epoch has hidden nothing.
-
-# %%
-both = several[["knob", "from", "to", "rank", "text"]].copy()
-names = {"valid": "best epoch", "last valid": "last epoch"}
-for column, name in names.items():
-    told = ranks.interventions(points, column).loc[several.index]
-    reach = (told.high - told.low) / 2
-    both[f"{name}, %"] = told.difference.round(1)
-    both[f"± at the {name}"] = reach.astype(float).round(1)
-both.round(2)
+    display(over.round(2))
 
 # %% [markdown]
 # ## Two ranks
@@ -235,15 +229,16 @@ logs = np.log(chosen[["rank", "perplexity"]].astype(float))
 of_run = *logs.to_numpy().T, chosen.setting, chosen.seed
 parts = ranks.divided(*of_run)
 
-
 # %%
 words = {name: ranks.written(r) for name, r in parts._asdict().items()}
 if len(chosen):
     columns = ["rank", "perplexity", "setting", "method"]
     of_points = [chosen[column] for column in columns]
-    title = "One cloud, two answers: by setting, and by seed"
+    r = [f"{p.r:+.2f}" if p else "unknown" for p in parts[1:]]
+    title = f"Correlation: {r[1]} between settings, {r[0]} within"
+    axes = "Press' rank", "test perplexity"
     plots.show(
-        plots.correlated(*of_points, "rank", "test perplexity", title),
+        plots.correlated(*of_points, *axes, title),
         alt="Test perplexity against Press' rank, a point a run, named by "
         "its output layer and joined "
         f"to the mean of its setting, on {text}. {words}.",
@@ -252,21 +247,17 @@ if len(chosen):
 
 # %%
 low, high = ranks.leaving_one_out(*of_run)
-beats = [of.beats_counting(s) for s in of.settings
-         if evidence.title_of(s.text) == text]  # fmt: skip
-display(Markdown(
-    f"Leave out any one setting: within, r lies between {low:+.2f} and "
-    f"{high:+.2f} (nan is unknown). Of {len(beats)} settings on this "
-    f"text {beats.count(True)} beat {evidence.COUNTING}."
-))  # fmt: skip
+if low == low:  # known
+    display(Markdown(
+        "Leave out any one setting: the correlation within settings then "
+        f"lies between {low:+.2f} and {high:+.2f}."
+    ))  # fmt: skip
 
 # %% [markdown]
 # What a correlation says depends on what varies. From one seed to the next a run that has learned more may
 # have a higher rank *and* a lower perplexity: the training would then be the cause of both. Between settings
 # the layer sets the rank. If rank were what lowers perplexity, this correlation would be negative. The
-# correlation over all runs counts the seeds of a setting as independent, so its interval is too narrow. The
-# last line above says how much the correlation within settings depends on any single setting. No line can say
-# how much it depends on the few seeds that carry it.
+# correlation over all runs counts the seeds of a setting as independent, so its interval is too narrow.
 
 # %% [markdown]
 # Here is the same correlation over the published rows of different methods, by corpus. *Off by < 1* leaves out
@@ -340,14 +331,18 @@ print(f"left of 0.48 at a share of 0.45: {left:.2f}")
 # %% [markdown]
 # ## What would change the answer
 #
-# - **The whole grid.** The section on the grid says how many of its cells have been run. The plan
-#   `parthiban2021-figure-2` has the grid as in the paper, 72 models of AWD-LSTM.
+# - **The grid of c and k.** parthiban2021 trained 72 models on the Penn Treebank, $c$ from −2 to 2 and $k$ from
+#   1.25 to 3 (their Figure 2). The plan `gss-grid` has the same cells for a small recurrent network. The plan
+#   `parthiban2021-figure-2` has them as in the paper, for AWD-LSTM.
 # - **More interventions by models that beat counting.** The plan `desk` has further seeds of each exchange.
 #   The plan `desk-mixture` varies the mixture's number of components and its latent dropout at the desk.
 # - **An intervention that lowers perplexity through the rank alone**: no more parameters, no less noise,
 #   the same best epoch or a later one, and an interval below zero.
 # - **A task whose true $\log P$ needs the rank.** [Lesson 4](04_softmax_bottleneck.ipynb) builds such a task,
 #   and in this task the rank decides.
+
+# %%
+display(Markdown(done))
 
 # %% [markdown]
 # ## Symbols
@@ -428,36 +423,46 @@ check("31.2", needed, gives)
 # These interventions are evidence:
 
 # %%
-display(Markdown(ranks.told(changes[changes.evidence])))
+display(Markdown(ranks.told(counted)))
 
-# %% [markdown]
-# GSS and SigSoftmax add no parameters, while a mixture does. If rank were what lowers perplexity, every such layer
-# of the plan `desk` would lower it. The other runs and the published rows show:
+# %%
+others = ranks.distinct(changes)
+others = others[~others.evidence]
+surely = others[others.p < 0.05]
+falls = int((surely.difference < 0).sum())
+said = [
+    f"{len(others)} of our other settings raise the rank, up to "
+    f"{others['rank'].max():.0f}-fold, and are no evidence. By Holm's "
+    f"correction perplexity falls in {falls} and rises in "
+    f"{len(surely) - falls} of these settings."
+] if len(others) else []  # fmt: skip
+if some:
+    r = over.correlation.iloc[0]
+    said.append(f"Over the grid of c and k the correlation is {r}.")
 
 # %%
 dropout = printed[printed.knob == "latent dropout"]
-most = dropout.difference.max()
-others = changes[~changes.evidence]
-surely = others[others.p < 0.05]
-falls = int((surely.difference < 0).sum())
-rises = len(surely) - falls
+said.append(
+    "In print less dropout raises perplexity by up to "
+    f"{dropout.difference.max():.0f} % and never lowers the rank, while "
+    "more components raise the rank and lower perplexity."
+)
+display(Markdown(" ".join(said)))
 
 # %%
-display(
-    Markdown(
-        f"In them {len(others)} interventions raise the rank, up to "
-        f"{others['rank'].max():.0f}-fold. After Holm's correction "
-        f"perplexity surely falls in {falls} and rises in {rises} of "
-        f"{others.p.count()}. In print less dropout raises perplexity by "
-        f"up to {most:.0f} % and never lowers the rank, while more "
-        "components raise the rank and lower perplexity. Over the grid "
-        "of c and k the correlation is "
-        f"{over.correlation.iloc[0]}."
-        f"\n\nOver our runs the correlation is {words['between']} between "
-        f"settings and {words['within']} within. A correlation of "
-        f"{r_paper} becomes {left:.2f} by a narrower range alone."
-    )
-)
+r = parts.between
+unsure = r is None or r.low * r.high <= 0
+worth = (
+    "The correlation between settings says nothing about the sign."
+    if unsure else "Settings differ in more than the rank, too."
+)  # fmt: skip
+display(Markdown(
+    f"**Does a model predict better because the rank is higher?** "
+    f"{ranks.answer(changes)}\n\nOver the {len(chosen)} runs of this one "
+    f"experiment the correlation is {words['between']} between settings "
+    f"and {words['within']} within. {worth} A correlation of {r_paper} "
+    f"becomes {left:.2f} by a narrower range alone."
+))  # fmt: skip
 
 # %% [markdown]
 # ## References

@@ -1003,10 +1003,22 @@ def test_few_points_of_a_curve_all_have_their_marks():
 
 def test_marks_of_nearly_one_rank_stand_beside_each_other():
     ours = pd.DataFrame({"knob": "components", "rank": [15.0, 15.1, 20.0], "difference": 1.0})
-    ours = ours.assign(low=0.5, high=1.5)
+    ours = ours.assign(low=0.5, high=1.5, evidence=True)
     ax = plots.turned(ours, ours[:0], "title").axes[0]
     marks = ax.containers[0].lines[0].get_xdata()
     np.testing.assert_allclose(marks, [15.0, 15.6, 20.0])
+
+
+def test_what_is_no_evidence_is_pale():
+    ours = pd.DataFrame({"knob": "components", "rank": [15.0, 20.0], "difference": 1.0})
+    ours = ours.assign(low=0.5, high=1.5, evidence=[False, True])
+    ax = plots.turned(ours, ours[:0], "title").axes[0]
+    clear, pale = ax.containers
+    assert clear.lines[0].get_xdata() == [20] and clear.lines[0].get_alpha() == 1
+    assert pale.lines[0].get_xdata() == [15] and pale.lines[0].get_alpha() < 0.5
+    legend = ax.figure.legends[0]
+    assert [text.get_text() for text in legend.get_texts()] == ["components (MoS), ours"]
+    assert legend.get_title().get_text() == "pale: no evidence"
 
 
 def test_pairs_are_told_once_where_all_have_as_many():
@@ -1032,6 +1044,17 @@ def test_each_output_layer_is_named_once_beside_its_runs():
     assert [text.xy[0] for text in ax.texts] == [11, 110]
     joins = [line for line in ax.lines if line.get_alpha() == 0.6 and len(line.get_xdata()) == 2]
     assert len(joins) == 4 and {line.get_linestyle() for line in joins} == {"-"}
+
+
+def test_names_of_layers_at_one_place_stand_below_each_other_within_the_axes():
+    x, y = [200.0, 2500, 2480], [90.0, 93.0, 92.99]
+    ax = plots.correlated(x, y, [0, 1, 2], ["tied", "plif", "gss"], "x", "y", "t").axes[0]
+    ax.figure.draw_without_rendering()
+    boxes = {text.get_text(): text.get_window_extent() for text in ax.texts}
+    assert not boxes["plif"].overlaps(boxes["gss"])
+    assert all(box.x1 < ax.get_window_extent().x1 for box in boxes.values())
+    shown = [tick for tick in ax.get_xticks() if ax.get_xlim()[0] < tick < ax.get_xlim()[1]]
+    assert shown == [200, 500, 1000, 2500]
 
 
 def test_tested_claims_name_what_is_beyond_ten_per_cent_as_factors():

@@ -15,14 +15,14 @@ def keep(tmp_path, monkeypatch):
     """Put a run of PTB with a rank into an empty folder of kept results."""
     monkeypatch.setattr(results, "kept_folder", lambda: tmp_path)
 
-    def keep(recipe, seed, perplexity, rank, change=None):
+    def keep(recipe, seed, perplexity, rank, change=None, more=None):
         planned = Planned(recipe, "full", seed, change or {})
         ranked = {"press_rank": rank, "effective_rank": {e: rank // 10 for e in ranks.EPSILONS}}
         metrics = {"test_perplexity": perplexity, "valid_perplexity": 2 * perplexity}
         epochs = [{"epoch": 1, "valid_perplexity": 3 * perplexity}]
         origin = {"tokens_seen": 1000}
         folder = tmp_path / planned.key
-        figures = metrics | {"log_prob": ranked}
+        figures = metrics | {"log_prob": ranked} | (more or {})
         results.write_result(folder, planned.experiment(), epochs, figures, origin)
 
     return keep
@@ -119,17 +119,41 @@ def test_a_setting_is_also_compared_with_the_softmax_that_has_all_else_equal(kee
     assert row["softmax low"] < np.mean(d) < row["softmax high"] < 0
 
 
-def test_one_value_of_c_and_k_on_a_whole_text_hides_no_table(keep):
-    small = {"corpus.small": {"train": 20_000}}
-    keep("ptb/desk/gss", 1, 50.0, 500, {})
-    for c in (-1.0, 0.0, 1.0):
-        keep(GSS, 1, 60.0 - c, 500, small | {"output_layer.c": c})
-    of = evidence.read()
-    told = ranks.bends(ranks.points(of))
-    assert sorted(told.c) == [-1, 0, 1] and set(told.tier) == {"small"}
-    keep("ptb/desk/gss", 1, 51.0, 600, {"output_layer.c": 0.5})
-    told = ranks.bends(ranks.points(evidence.read()))
-    assert len(told) == 2 and set(told.tier) == {"desk"}
+def test_a_setting_of_several_knobs_is_told_once_by_its_exchange(keep):
+    """The reference of the knob c, k is another setting of gss, that of the exchange is tied."""
+    counts = {"unigram": 600.0, "Kneser-Ney 3": 150.0, "Kneser-Ney 5": 140.0}
+    text = evidence.text_of(Planned("ptb/desk/tied", "full", 1, {}).experiment().to_dict())
+    results.write_table("ngrams", {"rows": [{"text": text, "test": counts}]})
+    for seed in (1, 2, 3):
+        keep("ptb/desk/tied", seed, 90.0 + seed / 10, 200, more={"parameters": 1000})
+        keep("ptb/desk/gss", seed, 85.0, 2400, more={"parameters": 1000})
+        keep("ptb/desk/gss", seed, 91.0, 300, {"output_layer.c": 30.0}, {"parameters": 1000})
+    changes = ranks.interventions(ranks.points(evidence.read()))
+    assert len(changes) == 2 and changes.setting.nunique() == 1
+    (row,) = ranks.distinct(changes).to_dict("records")
+    assert (row["knob"], row["from"], row["parameters"]) == (ranks.LAYER, "tied", 1)
+    assert ranks.answer(changes).startswith("Yes, as far as this evidence goes")
+    assert ranks.answer(changes).endswith("Perplexity falls with gss.")
+    assert "open" in ranks.answer(changes.assign(evidence=False))
+
+
+def changed(*rows):
+    """Return interventions by (to, low, high, parameters) that are evidence."""
+    table = pd.DataFrame(rows, columns=["to", "low", "high", "parameters"])
+    fixed = {"knob": ranks.LAYER, "text": "ptb", "evidence": True, "rank": 12.0}
+    return table.assign(**fixed, difference=(table.low + table.high) / 2, setting=table.index)
+
+
+def test_a_fall_that_comes_with_parameters_is_none_by_the_rank_alone():
+    mos, gss, same = ("mos", -8, -7, 1.05), ("gss", 2, 3, 1), ("sigsoftmax", -1, 1, 1)
+    told = ranks.answer(changed(mos, gss, same))
+    assert told.startswith("No evidence says so") and "More parameters come with mos." in told
+    assert "Perplexity rises with gss. The interval contains 0 with sigsoftmax." in told
+    assert "falls with" in told and "changes by -7.5 % to +2.5 %" in told
+    alone = ("plif", -3, -2, 1.0)
+    assert "rank alone with plif only" in ranks.answer(changed(mos, gss, alone))
+    unknown = ranks.answer(changed(("mos", -8, -7, np.nan)))
+    assert unknown.startswith("No evidence says so") and "More parameters" not in unknown
 
 
 def test_all_our_rows_of_table_6_are_of_one_model(keep):
