@@ -94,11 +94,14 @@ def _arrays_are_whole(target: Path) -> bool:
 def keep(plan: Plan) -> dict[str, str]:
     """Copy the results of all finished runs to where they are committed.
 
-    Returns what became of each, by the key of its run: the folder, or "refused: why".
+    Returns what became of each, by the key of its run: the folder, or "refused: why". Refused are
+    also runs whose folder cannot be understood. CourseError where nothing is done.
     """
     outcomes = {}
     for planned in plan.runs:
         now = state(planned)
+        if now.name == "blocked":
+            outcomes[planned.key] = f"{REFUSED}{now.error}"
         if now.name != "done":
             continue
         try:
@@ -107,6 +110,8 @@ def keep(plan: Plan) -> dict[str, str]:
             outcomes[planned.key] = f"{REFUSED}{error}"
         except DAMAGE as error:
             outcomes[planned.key] = _unreadable(now.folder, error)
+    if not outcomes:
+        raise CourseError(f"no run of {plan.path} is done; `batch run` does them")
     return outcomes
 
 

@@ -178,13 +178,17 @@ def merge(
 def keep(plan: Name):
     """Copy the results of a plan's finished runs to data/results, to be committed.
 
-    Exit code 1 when one is refused: damaged, or another result of that run is kept already.
+    Exit code 1 when one is refused: damaged, or another result of that run is kept already. How
+    many runs are not done is said below.
     """
     from course_lab import plans
     from course_lab.merge import REFUSED, keep
 
-    outcomes = keep(plans.read_plan(plan))
+    content = plans.read_plan(plan)
+    outcomes = keep(content)
     for key, outcome in outcomes.items():
         refused = outcome.startswith(REFUSED)
         print(f"{key}: {outcome}" if refused else f"kept {outcome}")
+    if waiting := len(content.runs) - len(outcomes):
+        print(f"not done, and so not kept: {waiting} of {len(content.runs)} runs")
     raise typer.Exit(1 if any(o.startswith(REFUSED) for o in outcomes.values()) else 0)

@@ -458,7 +458,9 @@ def test_a_damaged_folder_blocks_its_own_run_and_no_other(home, monkeypatch, dam
     assert f"{good.key}: copied" in merged.output and not isinstance(merged.exception, CourseError)
     if (other / bad.key / "result.json").exists():
         assert f"{bad.key}: refused: " in merged.output and merged.exit_code == 1
-    assert "kept " in call("keep", "mine").output
+    kept = call("keep", "mine")
+    assert "kept " in kept.output and kept.exit_code == 1
+    assert f"{bad.key}: refused: {states[0].error}" in kept.output
 
 
 def test_the_rest_is_estimated_from_finished_epochs(home):
@@ -864,6 +866,7 @@ def test_commands(home, monkeypatch):
     monkeypatch.setattr(batch, "run_plan", run)
     call = lambda *words: CliRunner().invoke(command.app, words)  # noqa: E731
     one, two = plan.runs
+    assert "no run of" in str(call("keep", "mine").exception)
     finish(results.run_folder(one.experiment()), one)
     result = call("status", "mine")
     assert result.exit_code == 0 and result.output.splitlines() == [
@@ -886,6 +889,7 @@ def test_commands(home, monkeypatch):
     assert f"failed: {folder}" in result.output.replace("\n", "")
     kept = call("keep", "mine")
     assert kept.exit_code == 1 and "refused: " in kept.output
+    assert "not done, and so not kept: 1 of 2 runs" in kept.output
     assert "the profile smoke, which shows that the code runs and is no result" in kept.output
     finish(home / "other" / two.key, two)
     assert call("merge", "mine", str(home / "other")).output == f"{two.key}: copied\n"
