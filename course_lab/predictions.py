@@ -4,6 +4,7 @@ Results of whole texts keep a few figures of their predictions (`course_lab.pred
 loss of every test token. Methods are compared within one context: one family, text and budget.
 """
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,13 +21,14 @@ if TYPE_CHECKING:
 
 PRINTED = {"tied": "softmax"}  # our methods by the names of parthiban2021's Table S2
 MARGIN = 1.0  # hundredths of a nat, or of a probability, that would not matter
+FAR = 0.2  # nats, a large difference of loss between two methods
 BLOCK = 100  # tokens that are drawn together, since the losses of neighbours depend on each other
 LIKELY = (0.0, 1e-4, 1e-3, 1e-2, 0.1, 0.5, 1.0)  # bounds of how likely a token was to two models
 VERDICTS = {"better": "lower", "worse": "higher"}  # of a figure that has no better side
 
 
 class Trained(NamedTuple):
-    """The runs of one setting by seed, and its name for readers."""
+    """The runs of one method by seed, and its name for readers."""
 
     name: str
     runs: dict[int, Run]
@@ -47,6 +49,14 @@ def chosen(of: Evidence) -> list[Run]:
         return len({run.method for run in runs}), len(runs), -min(losses)
 
     return max(contexts.values(), key=worth, default=[])
+
+
+def sort_out(of: Evidence, runs: Iterable[Run]) -> tuple[list[Run], list[Run]]:
+    """Return the runs whose settings hold their own against counting, and those that lose to it."""
+    sides: tuple[list[Run], list[Run]] = [], []
+    for run in runs:
+        sides[of.beats_counting(run.setting) is False].append(run)
+    return sides
 
 
 def name_of(runs: Sequence[Run]) -> str:
@@ -138,34 +148,63 @@ def right_of_all(runs: Iterable[Run]) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    shares: dict[str, list[dict]] = {}
-    for run in runs:
-        among = run.content["metrics"].get("predictions", {}).get("among")
-        if among:  # older results have none
-            shares.setdefault(run.method, []).append(among)
     rows = {}
-    for method, of_method in shares.items():
+    for method, of_method in _shares(runs).items():
         first, five = ([100 * among[k] for among in of_method] for k in ("1", "5"))
         rows[method] = [len(of_method), *map(_mean_and_interval, (first, five))]
     columns = ["seeds", "first, %", "among five, %"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
-def _mean_and_interval(values: Sequence[float]) -> str:
+def orders_told(runs: Iterable[Run], right: "pd.DataFrame", baseline: str = "tied") -> str:
+    """Return how the best method and the baseline have the right word among five, in words.
+
+    right: of `right_words`. The best method is that of the greatest share of all tokens, of those
+    with two seeds or more. Empty where the baseline or another method lacks them.
+    """
+    shares = {m: [100 * r["5"] for r in rows] for m, rows in _shares(runs).items() if len(rows) > 1}
+    others = [method for method in shares if method != baseline]
+    if baseline not in shares or not others:
+        return ""
+    best = max(others, key=lambda method: np.mean(shares[method]))
+    first, second = (_mean_and_interval(shares[m], " %") for m in (best, baseline))
+    told = f"Over all tokens of the test split `{best}` has the right word among five in {first}, "
+    told += f"and `{baseline}` in {second}"
+    few = 100 * right["among five"].reindex([f"{best}, ours", f"{baseline}, ours"]).to_numpy()
+    means = np.array([np.mean(shares[best]), np.mean(shares[baseline])])
+    if not np.isfinite(few).all():
+        return f"{told}."
+    agree = np.sign(few[0] - few[1]) == np.sign(means[0] - means[1])
+    how = "in the same order" if agree else "in another order"
+    return f"{told}. The eighteen contexts have the two {how}: {few[0]:.0f} % and {few[1]:.0f} %."
+
+
+def _shares(runs: Iterable[Run]) -> dict[str, list[dict]]:
+    """Return for each method what its runs keep of the right word among so many likeliest ones."""
+    shares: dict[str, list[dict]] = {}
+    for run in runs:
+        if among := run.content["metrics"]["predictions"].get("among"):  # older results have none
+            shares.setdefault(run.method, []).append(among)
+    return shares
+
+
+def _mean_and_interval(values: Sequence[float], unit: str = "") -> str:
     if len(values) < 2:
-        return f"{values[0]:.1f}"
+        return f"{values[0]:.1f}{unit}"
     mean = mean_interval(values)
-    return f"{mean.mean:.1f} [{mean.low:.1f}, {mean.high:.1f}]"
+    return f"{mean.mean:.1f}{unit} [{mean.low:.1f}, {mean.high:.1f}]"
 
 
-def shared_words(ours: "pd.DataFrame", printed: "pd.DataFrame") -> "pd.DataFrame":
-    """Return how many of five best words two models share, on average over contexts.
+def pairs_of_lists(ours: "pd.DataFrame", printed: "pd.DataFrame") -> "pd.DataFrame":
+    """Return every pair of models at each of the eighteen contexts: kind, place, shared, first.
 
-    Columns: contexts, shared of five, same first word. Rows are kinds of pairs: `two layers in
-    print`, `two layers of ours`, `two seeds of one layer of ours`, `one layer, printed and ours`.
+    shared: how many of their five best words they have in common. first: whether they have the same
+    first word. Kinds: `two methods in print`,
+    `two methods of ours`, `two seeds of one method`, `one method, printed and ours`.
     """
     import pandas as pd
 
+    ours = ours[ours.place.isin(published.contexts("S2").place)]
     models = {("print", m, 0): g for m, g in printed.groupby("method")}
     by_seed: Any = ours.groupby(["method", "seed"])
     models |= {("ours", PRINTED.get(m, m), s): g for (m, s), g in by_seed}
@@ -173,27 +212,53 @@ def shared_words(ours: "pd.DataFrame", printed: "pd.DataFrame") -> "pd.DataFrame
         name: {place: list(g.word) for place, g in group.groupby("place")}
         for name, group in models.items()
     }
-    pairs: dict[str, list] = {}
-    names = sorted(best)
-    for i, first in enumerate(names):
-        for second in names[i + 1 :]:
-            if kind := _kind(first, second):
-                for place in best[first].keys() & best[second].keys():
-                    a, b = best[first][place], best[second][place]
-                    pairs.setdefault(kind, []).append((len(set(a) & set(b)), a[0] == b[0]))
-    rows = {kind: [len(values), *np.mean(values, axis=0)] for kind, values in pairs.items()}
-    columns = ["pairs", "shared of five", "same first word"]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+    rows = []
+    for first, second in itertools.combinations(sorted(best), 2):
+        if kind := _kind(first, second):
+            for place in best[first].keys() & best[second].keys():
+                a, b = best[first][place], best[second][place]
+                rows.append((kind, place, len(set(a) & set(b)), a[0] == b[0]))
+    return pd.DataFrame(rows, columns=["kind", "place", "shared", "first"])
+
+
+def shared_words(pairs: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the mean of each kind of `pairs_of_lists`: pairs, shared of five, same first word."""
+    kinds = pairs.groupby("kind", sort=False)
+    means = kinds[["shared", "first"]].mean()
+    means.insert(0, "pairs", kinds.size())
+    names = {"shared": "shared of five", "first": "same first word"}
+    return means.rename(columns=names).rename_axis(None)
+
+
+def apart_told(pairs: "pd.DataFrame") -> str:
+    """Return whether two methods of ours share fewer best words than two seeds do, in words.
+
+    pairs: of `pairs_of_lists`. The difference has a 95 % interval over contexts. It is called small
+    where it is less than half of what seeds differ by. Empty where one of the two kinds is missing.
+    """
+    shared = pairs.pivot_table(index="place", columns="kind", values="shared")
+    shared = shared.reindex(columns=["two seeds of one method", "two methods of ours"]).dropna()
+    if len(shared) < 2:
+        return ""
+    seeds, methods = (mean_interval(shared[kind]).mean for kind in shared)
+    gap = mean_interval(shared.iloc[:, 0] - shared.iloc[:, 1])
+    small = gap.mean < (predicting.BEST - seeds) / 2
+    tell = "do not tell" if gap.low <= 0 else "hardly tell" if small else "tell"
+    return (
+        f"Two methods of ours share {methods:.2f} of five words, and two seeds of one method "
+        f"{seeds:.2f}. The difference is {gap.mean:.2f} [{gap.low:.2f}, {gap.high:.2f}] over "
+        f"contexts: the lists {tell} methods apart."
+    )
 
 
 def _kind(first: tuple, second: tuple) -> str:
     """Return what two models (source, method, seed) have in common; empty if too little."""
     if first[0] != second[0]:
-        return "one layer, printed and ours" if first[1] == second[1] else ""
+        return "one method, printed and ours" if first[1] == second[1] else ""
     if first[1] == second[1]:
-        return "two seeds of one layer of ours"
+        return "two seeds of one method"
     where = {"print": "in print", "ours": "of ours"}[first[0]]
-    return f"two layers {where}" if first[2] == second[2] else ""
+    return f"two methods {where}" if first[2] == second[2] else ""
 
 
 # Losses and probabilities by word ----------------------------------------------------------------
@@ -265,7 +330,8 @@ def differences(
     tested = comparison.tested(samples, MARGIN)
     index = pd.MultiIndex.from_tuples(list(tested), names=["method", by])
     rows = pd.DataFrame(list(tested.values()), index=index, columns=columns)
-    rows["verdict"] = rows.verdict.astype(str).replace(VERDICTS).str.replace("1 %", "a hundredth")
+    said = rows.verdict.astype(str).replace(VERDICTS).str.replace("1 %", "a hundredth")
+    rows["verdict"] = said.str.replace(":.*", "", regex=True)  # how many seeds would decide
     return rows
 
 
@@ -279,6 +345,30 @@ def gaps(table: "pd.DataFrame", method: str, baseline: str) -> np.ndarray:
     ours, theirs = (wide.loc[:, one].reindex(columns=names) for one in (method, baseline))
     d = 100 * (ours - theirs)
     return d.dropna(how="all").to_numpy()
+
+
+def frequency_told(changes: "pd.DataFrame", tokens: "pd.Series") -> str:
+    """Return at which words the losses differ most from the baseline, by how much, in words.
+
+    changes: of `differences` by group, in hundredths of a nat.
+    tokens: how many the test split has of each group.
+    """
+    if changes.empty:
+        return "By frequency no method is compared: none shares two seeds with the tied softmax."
+    nats = changes.difference.unstack("group") / 100
+    most = nats.abs().mean().idxmax()
+    surely = changes.verdict.isin(set(VERDICTS.values())).unstack("group")[most]
+    there = nats.loc[surely, most].sort_values(key=abs, ascending=False)
+    figures = ", ".join(f"`{name}` {d:+.2f}" for name, d in there.items())
+    sure = f"the sure differences are {figures} nats" if figures else "no difference is sure"
+    rest = nats.drop(columns=most).abs().max(axis=1)
+    rest = rest[rest > FAR]
+    far = ": " * bool(len(rest)) + ", ".join(f"`{m}` (up to {d:.2f})" for m, d in rest.items())
+    return (
+        f"Losses differ most at words that occur {most} times: from the tied softmax {sure}. "
+        f"These words are {tokens[most] / tokens.sum():.0%} of the tokens. In the other groups of "
+        f"words {len(rest)} of {len(nats)} methods differ by more than {FAR} nats{far}."
+    )
 
 
 # Calibration -------------------------------------------------------------------------------------
@@ -318,17 +408,30 @@ def calibration_error(table: "pd.DataFrame") -> "pd.DataFrame":
     return rows.rename(columns={"size": "n"}).sort_values("mean")
 
 
+def likeliest(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return how likely each method's likeliest word is in the mean, and in what share it is right.
+
+    table: of `calibration`. Columns: method, probability, right, and error of `calibration_error`.
+    """
+    import pandas as pd
+
+    error = calibration_error(table)["mean"]
+    rows = []
+    for method, bins in table.groupby("method"):
+        means = [np.average(bins[name], weights=bins.tokens) for name in ("probability", "right")]
+        rows.append((method, *means, error[method]))
+    return pd.DataFrame(rows, columns=["method", "probability", "right", "error"])
+
+
 # Tokens ------------------------------------------------------------------------------------------
 
 
-def two(of: Evidence, runs: Sequence[Run], baseline: str = "tied") -> tuple[Trained, ...]:
-    """Return the two settings whose losses of tokens are compared; empty where there are none.
+def two(runs: Iterable[Run], baseline: str = "tied") -> tuple[Trained, ...]:
+    """Return the two methods whose losses of tokens are compared; empty where there are none.
 
     runs: of one context. The baseline is compared with the method of least perplexity among those
-    that share two seeds or more with it, else among those that share one. Where no method has one,
-    the two settings of least perplexity on the same text are taken, which differ in more than their
-    method. The perplexity is that of the validation split, because tokens of the test split are
-    compared.
+    that share two seeds or more with it, else among those that share one. The perplexity is that of
+    the validation split, because tokens of the test split are compared.
     """
     methods: dict[str, dict[int, Run]] = {}
     for run in runs:
@@ -340,16 +443,10 @@ def two(of: Evidence, runs: Sequence[Run], baseline: str = "tied") -> tuple[Trai
         return is_single, _loss(methods[name])
 
     others = [name for name in methods if methods[name].keys() & plain.keys()]
-    if others:
-        best = min(others, key=order)
-        return Trained(baseline, plain), Trained(best, methods[best])
-    text = runs[0].setting.text if runs else ""
-    rest = [s for s in of.settings if s.text == text and token_losses(of.settings[s].values())]
-    rest = sorted(rest, key=lambda setting: _loss(of.settings[setting]))[:2]
-    if len(rest) < 2 or not of.settings[rest[0]].keys() & of.settings[rest[1]].keys():
+    if not others:
         return ()
-    named = [Trained(" ".join(filter(None, s[:3])), of.settings[s]) for s in rest]
-    return named[1], named[0]
+    best = min(others, key=order)
+    return Trained(baseline, plain), Trained(best, methods[best])
 
 
 def _loss(runs: dict[int, Run]) -> float:

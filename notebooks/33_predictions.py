@@ -44,7 +44,7 @@
 # %% tags=["parameters"]
 PROFILE = "quick"  # all profiles read the same results
 OWN = []  # folders of finished runs of yours, to count as kept ones do
-CONTEXTS = [1, 2, 4, 8, 15]  # numbers of the contexts that are shown whole
+CONTEXTS = [1, 8, 15]  # numbers of the contexts that are shown whole
 
 # %%
 import numpy as np
@@ -54,8 +54,9 @@ from course_lab import evidence, plots, predictions, published
 from course_lab.progress import check
 
 of = evidence.read(OWN)
-runs = predictions.chosen(of)
-family = predictions.name_of(runs) or "no family"
+every = predictions.chosen(of)
+runs, losing = predictions.sort_out(of, every)
+family = predictions.name_of(every) or "no family"
 ours = predictions.own_words(runs)
 printed = predictions.printed_words()
 
@@ -70,16 +71,24 @@ printed = predictions.printed_words()
 # ## What is here
 #
 # Methods are compared within a *family*: one model, text and budget. The predictions below belong to the family
-# in which the most methods have kept their predictions.
+# in which the most methods have kept their predictions. The methods come from lessons
+# [5](05_tying_and_augmented_loss.ipynb) to [11b](11b_more_remedies.ipynb). The method `tied-then-untied` shares
+# one matrix for two thirds of the training, as [lesson 12](12_record_holders.ipynb) explains. We leave out models that predict worse
+# than Kneser-Ney of order 5, by the rule of [notebook 30](30_leaderboard.ipynb).
 
 # %%
 methods = sorted({run.method for run in runs})
 seeds = sorted({run.seed for run in runs})
+lost = {run.method: run.perplexity("test") for run in losing}
+lost = [f"{name} (test perplexity {p:,.0f})" for name, p in lost.items()]
+planned = [run for _, run in evidence.of_plan(of, "desk")]
+in_plan = sum(run in planned for run in every)
 display(Markdown(
-    f"*Family `{family}`, {len(runs)} of its runs. Methods: "
+    f"*Family `{family}`, {len(every)} runs, of which {in_plan} belong to "
+    f"the plan `desk` with its {len(planned)} runs. Methods: "
     f"{', '.join(methods) or 'none'}. Seeds: "
-    f"{', '.join(map(str, seeds)) or 'none'}. "
-    f"{evidence.done_of(of, 'desk')}*"
+    f"{', '.join(map(str, seeds)) or 'none'}. Left out, because they lose "
+    f"to Kneser-Ney 5: {', '.join(lost) or 'none'}.*"
 ))  # fmt: skip
 
 # %% [markdown]
@@ -87,8 +96,9 @@ display(Markdown(
 #
 # parthiban2021's Table S2 has the five likeliest words of ten models at 18 places of the Penn Treebank's test
 # split. The authors of the mixture of softmaxes had picked six of the places, parthiban2021 picked another
-# six, and the last six were drawn at random. One star marks models trained by NT-ASGD, an optimiser that
-# averages the weights. Rows with two stars have words at the first six places only. The tables have the
+# six, and the last six were drawn at random. Below is one context of each kind. One star marks models trained by
+# NT-ASGD, an optimiser that averages the weights once the validation loss stalls ([lesson
+# 9b](09b_inside_a_mixture.ipynb)). Rows with two stars have words at the first six places only. The tables have the
 # printed words, as far as they could be read, and the words of our models. The word that really follows is in
 # the heading.
 
@@ -112,80 +122,86 @@ right.round(2)
 # four readable contexts, and the mixture of contexts has it in none of five. Such a result looks decisive,
 # but it cannot be: whoever picks places where one model is right chooses the result.
 #
-# Eighteen contexts say little. Newer results of ours keep the same shares over all tokens of the test split:
+# Eighteen contexts say little. Many results of ours keep the same shares over all tokens of the test split:
 
 # %%
 over_all = predictions.right_of_all(runs)
 none = "*No run of this family keeps these shares so far.*"
 display(over_all if len(over_all) else Markdown(none))
+among = predictions.orders_told(runs, right) or none
+display(Markdown(among))
 
 # %% [markdown]
-# Over all contexts, how much do models agree? Two *layers* differ in what they compute. Two *seeds* of one
-# layer differ in nothing but chance. Where two layers share as many words as two seeds do, the likeliest
-# words do not tell the layers apart. The column *pairs* counts every pair of models at every context. Two layers
-# of ours share their seed.
+# How many of their five likeliest words do two models share? Two *methods* differ in the output layer, the loss,
+# a penalty or the optimiser. Two *seeds* of one method differ in nothing but chance. Where two methods share as
+# many words as two seeds do, the likeliest words do not tell the methods apart. The column *pairs* counts every
+# pair of models at every context. Two methods of ours share their seed.
 
 # %%
-shared = predictions.shared_words(ours, printed)
-shared.round(2)
+pairs = predictions.pairs_of_lists(ours, printed)
+display(predictions.shared_words(pairs).round(2))
+lists = predictions.apart_told(pairs)
+lists = lists or "*No two methods of ours can be compared so far.*"
+display(Markdown(lists))
 
 # %%
 # NBVAL_CHECK_OUTPUT
-by_print = predictions.shared_words(ours.iloc[:0], printed)
-by_layer = by_print.loc["two layers in print", "shared of five"]
-print(f"two printed layers share {by_layer:.1f} of five words")
+by_print = predictions.pairs_of_lists(ours.iloc[:0], printed)
+by_method = predictions.shared_words(by_print)["shared of five"].iloc[0]
+print(f"two printed methods share {by_method:.1f} of five words")
 gain = np.tile([1.0, -1.0], 500)  # a mean of 0 in every block
 low_high = predictions.bootstrap(gain)
 print("gains of 1 and -1 in turn have the interval", low_high)
 
 # %% [markdown]
-# ## inan2017's Table 4
+# ## inan2017's claim
 #
-# The paper's Table 4 shows what the augmented loss does with the five likeliest words after four phrases of
-# the test split. The paper prints these words without their probabilities, so there is no number to compare.
-# Our table has the probability that our models give to the word that follows:
-
-# %%
-follows = predictions.next_words(runs)
-display(follows.round(4))
-for four in published.contexts("4").itertuples():
-    best = predictions.beside(ours, ours[:0], four.place)
-    if len(best):  # newer results keep the five likeliest words here
-        said = f"**{four.phrase}: the next word is “{four.next}”.**"
-        display(Markdown(said), best)
-
-# %% [markdown]
-# The paper makes a claim that can be tested on every token. With tying and the augmented loss together, the
-# words “&lt;unk&gt;”, “a”, “an” and “the” are predicted with *less* probability, because they are near to no
-# other word. A family without the augmented loss can test only the part of tying. The table has the mean
-# probability of each word over seeds. *There* means the places where it is the next word, and *elsewhere*
-# means all other places. The probabilities are small, so we compare their logarithms: a difference is 100 times
-# that of logarithms, nearly per cent, and a difference of 1 counts as none.
+# The paper's Table 4 shows the five likeliest words after four phrases of the test split. The paper prints these
+# words without their probabilities, so there is no number to compare. Its claim can be tested on every token:
+# with tying and the augmented loss together, the words “&lt;unk&gt;”, “a”, “an” and “the” are predicted with
+# *less* probability, because they are near to no other word.
+#
+# The table has the mean probability of each word over seeds. *There* means the places where it is the next word,
+# and *elsewhere* means all other places. The probabilities are small, so we compare their logarithms: a
+# difference is 100 times that of logarithms, nearly per cent, and a difference of 1 counts as none. The column *p*
+# is corrected by Holm for all comparisons of the table.
 
 # %%
 watched = predictions.watched(runs)
+remedies = ["untied", "tied", "tied-augmented"]
+watched = watched[watched.method.isin(remedies)]
 means = watched.groupby(["word", "method"], sort=False)
 display(means[["there", "elsewhere"]].mean().unstack("word").round(4))
-base = "untied" if "untied" in methods else "tied"
-watched["log"] = np.log(watched.elsewhere)
-elsewhere = predictions.differences(watched, "word", "log", base)
-display(Markdown(
-    f"*Elsewhere, against {base}, in hundredths of log probability: "
-    f"{len(elsewhere)} comparisons with two seeds or more.*"
-))  # fmt: skip
+watched = watched.assign(log=np.log(watched.elsewhere))
+elsewhere = predictions.differences(watched, "word", "log", "untied")
 elsewhere.round(3) if len(elsewhere) else None
+
+# %%
+four = []
+for name, rows in elsewhere.groupby("method"):
+    less = rows[rows.verdict == "lower"].index.get_level_values("word")
+    less = ", ".join(f"“{word}”" for word in less) or "none"
+    four.append(f"in `{name}` {less} ({rows.n.min()} pairs of seeds)")
+four = ", ".join(four) or "untested, as no two methods share two seeds"
+four = (
+    "Where another word follows, these of inan2017's four words surely "
+    f"have less probability than in `untied`: {four}."
+)
+four = four.replace("<", "&lt;")
+display(Markdown(four))
 
 # %% [markdown]
 # ## Loss by frequency
 #
 # Perplexity comes from a mean over tokens, and a handful of words make up a large share of the tokens. A
 # remedy for rare words should lower the loss where the words are rare. The table has the loss in nats a
-# token, by how often a word occurs in the training split. Its last four rows are single words, which the
-# groups above hold, too. Below are the differences from the tied softmax in hundredths of a nat, with 95 %
-# intervals over seeds. The last table has the groups of words in which a method surely differs:
+# token, by how often a word occurs in the training split. Below are the differences from the tied softmax in
+# hundredths of a nat, with 95 % intervals over seeds. The last table has the groups of words in which a method surely differs:
 
 # %%
 losses = predictions.by_group(runs)
+groups = predictions.decades(losses)
+losses = losses[losses.group.isin(groups)]
 wide = losses.groupby(["group", "method"], sort=False).loss.mean()
 tokens = losses.groupby("group", sort=False).tokens.first()
 table = wide.unstack("method")
@@ -194,29 +210,26 @@ display(table.round(2))
 
 # %%
 changes = predictions.differences(losses, "group", "loss", "tied")
+surely = changes[changes.verdict.isin(["lower", "higher"])]
 names = changes.difference.abs().groupby("method").max()
 names = names.sort_values(ascending=False).index[:5]
-groups = predictions.decades(losses)
 x = predictions.occurrences(groups)
 curves = {name: (x, predictions.gaps(losses, name, "tied"))
           for name in names}  # fmt: skip
-ylabel = "loss − the softmax's, 0.01 nats"
-if not len(curves):
-    by_word = losses.groupby("group").loss.mean().reindex(groups)
-    curves, ylabel = {"": (x, by_word)}, "loss, nats a token"
+frequency = predictions.frequency_told(changes, table.tokens)
+title = frequency.partition(":")[0]
 
 # %%
-if len(runs):
-    title = "The rarer a word, the greater its loss"
-    if len(names):
-        title = f"{len(names)} methods that differ most from the softmax"
+if len(curves):
     xlabel = "occurrences in training, at least"
+    ylabel = "loss − the softmax's, 0.01 nats"
     plots.show(
         plots.lines(curves, xlabel, ylabel, "x", title=title),
-        alt=f"Loss by frequency of the word in training. {title}. "
-        f"Methods: {', '.join(names) or 'the tied softmax alone'}.",
+        alt="Difference of the loss from the tied softmax, by frequency "
+        f"of the word in training. {title}. The {len(names)} methods that "
+        f"differ most: {', '.join(names)}.",
     )
-surely = changes[changes.verdict.isin(["lower", "higher"])]
+display(Markdown(frequency))
 surely.round(2) if len(surely) else None
 
 # %% [markdown]
@@ -227,11 +240,26 @@ surely.round(2) if len(surely) else None
 # mean distance between the probability and the share of right words, in which each bin weighs by its tokens.
 # *Min* and *max* are over seeds. The column *confident* has the same mean with its sign, which is above 0
 # where the probabilities are too great.
+#
+# A model that gives the most frequent word its share of the text at every place is well calibrated and useless.
+# So the error can be read only among models of similar perplexity, which has a column of its own:
 
 # %%
 bins = predictions.calibration(runs)
 errors = predictions.calibration_error(bins)
+errors.insert(0, "test perplexity", [
+    np.mean([r.perplexity("test") for r in runs if r.method == name])
+    for name in errors.index
+])  # fmt: skip
 display(errors.round(4))
+empty = predictions.calibration(losing)
+useless = [
+    f"`{name}` is left out: its calibration error is {error:.3f}, at a "
+    f"mean probability of {p:.0%} for its likeliest word, which is right "
+    f"in {right:.0%}."
+    for name, p, right, error in predictions.likeliest(empty).to_numpy()
+]
+display(Markdown("\n".join(useless)))
 
 # %%
 extremes = [*errors.index[:1], *errors.index[-1:]]  # least, greatest
@@ -244,12 +272,19 @@ for name in shown:
 
 # %% tags=["hide-input"]
 if len(errors):
-    span = sorted({f"{error:.3f}" for error in errors["mean"]})
-    title = f"Calibration error: {' to '.join(span[:1] + span[1:][-1:])}"
+    sure = (errors.confident > 0).sum()
+    title = f"{sure} of {len(errors)} methods are too sure of their words"
     xlabel = "probability of the likeliest word"
     ylabel = "share right − probability"
     figure = plots.lines(curves, xlabel, ylabel, title=title)
-    figure.axes[0].axhline(0, color=plots.INK, linewidth=1)
+    (ax,) = figure.axes
+    ax.axhline(0, color=plots.INK, linewidth=1)
+    if ax.get_legend():  # it would lie on the line of 0
+        ax.get_legend().remove()
+        figure.legend(loc="outside lower center", ncols=3)
+
+# %% tags=["hide-input"]
+if len(errors):
     plots.show(
         figure,
         alt="How much more often the likeliest word is right than its "
@@ -262,21 +297,19 @@ if len(errors):
 #
 # Two models read the same test split, so each token has a pair of losses. The difference of the two losses,
 # averaged over the seeds that both models have, is the token's *gain*. We compare the tied softmax with the
-# method of least validation perplexity among those that share two seeds or more with it. Where no method shares
-# a seed with the tied softmax, we compare two models of the same text that differ in more than the output
-# layer. The interval of the mean gain comes from a bootstrap over blocks of 100 tokens, because the losses of
+# method of least validation perplexity among those that share two seeds or more with it. The interval of the mean gain comes from a bootstrap over blocks of 100 tokens, because the losses of
 # neighbours depend on each other. The interval says how much the gain depends on this text. The interval says
 # nothing about another seed.
 
 # %%
-pair = predictions.two(of, runs)
+pair = predictions.two(runs)
 kept_losses = [predictions.token_losses(t.runs.values()) for t in pair]
 gain = predictions.gained(*kept_losses[::-1]) if pair else np.empty(0)
 if len(gain):
     common = len(kept_losses[0].keys() & kept_losses[1].keys())
     gains = predictions.gain_told(pair, gain, common)
 else:
-    gains = "no two settings with losses of tokens are kept"
+    gains = "no two methods with losses of tokens are kept"
 display(Markdown(f"*{gains}.*"))
 
 # %% [markdown]
@@ -316,21 +349,24 @@ if len(gain):
 # %% [markdown]
 # ## Samples
 #
-# Here is what each model writes when words are drawn from its distribution. A sample is one draw, which shows
-# how a model writes and ranks no model.
+# Here is what three models write when words are drawn from their distributions: the method of least validation
+# perplexity, the tied softmax and the method of greatest validation perplexity. A sample is one draw, which
+# shows how a model writes and ranks no model.
 
 # %%
+by_loss = sorted(runs, key=lambda run: run.perplexity("valid"))
+three = [run.method for run in (by_loss[:1] + by_loss[-1:])]
+three[1:1] = {"tied"} & set(methods)
 texts = predictions.samples(runs)
-lines = [f"- **{name}**: {text}" for name, text in texts.items()]
+lines = [f"- **{name}**: {' '.join(texts[name].split())}"
+         for name in dict.fromkeys(three)]  # fmt: skip
 display(Markdown("\n".join(lines).replace("<", "&lt;") or "*None kept.*"))
 
 # %% [markdown]
 # ## What would change the answer
 #
-# - **More methods, and five seeds each.** The sentence under *What is here* says how many runs of the plan
-#   are kept. More seeds would narrow the intervals above.
-# - **The right word among five over all tokens, for more methods.** Newer results keep these shares. The plan `desk`
-#   makes them for every method.
+# - **More methods, and five seeds each.** The sentence under *What is here* says how many runs the plan `desk`
+#   lacks. Each of them also keeps the right word among five over all tokens.
 # - **Another text.** The bootstrap speaks for texts like this one, newspaper English of 1989.
 # - **Words that mean nearly the same.** A loss counts a near miss as a miss. Only the lists of likeliest words
 #   show a near miss.
@@ -405,24 +441,10 @@ check("33.2", each, shared_by_few)
 # ## What we saw
 
 # %%
-own = right["among five"].filter(like="ours")
-among = [f"{n.split(',')[0]} {share:.0%}" for n, share in own.items()]
-among = ", ".join(among) or "untested, as no run is kept"
-differ = ~changes.verdict.str.startswith(("undecided", "no difference"))
-groups_said = "By frequency no two methods are compared, because no two "
-groups_said += "methods of this family share two seeds"
-if len(changes):
-    groups_said = f"In {int(differ.sum())} of {len(changes)} pairs of a "
-    groups_said += "method and a group of words the corrected test finds "
-    groups_said += "a difference from the tied softmax"
-
-# %%
 display(
     Markdown(
-        f"Two printed layers share {by_layer:.1f} of their five best "
-        "words at the paper's contexts. How often our models have the "
-        f"right word among five: {among} (runs of `{family}`).\n\n"
-        f"{groups_said}.\n\nBy tokens, {gains}.{spread_said}"
+        f"{frequency}\n\n{lists}\n\n{among}\n\n{four}\n\n"
+        f"By tokens, {gains}.{spread_said} All are runs of `{family}`."
     )
 )
 

@@ -60,6 +60,27 @@ def test_shares_of_all_tokens_are_of_the_runs_that_keep_them(runs):
     assert shares.loc["mos"].tolist() == [1, "20.0", "42.0"] and "tied" not in shares.index
 
 
+def test_the_order_over_all_tokens_is_held_against_that_of_the_contexts(runs):
+    right = pd.DataFrame({"among five": [0.3, 0.2]}, index=["mos, ours", "tied, ours"])
+    told = predictions.orders_told(runs, right)
+    assert told.startswith("Over all tokens of the test split `mos` has the right word among five")
+    assert "42.0 % [42.0, 42.0], and `tied` in 40.0 %" in told
+    assert told.endswith("The eighteen contexts have the two in the same order: 30 % and 20 %.")
+    assert "in another order: 10 %" in predictions.orders_told(
+        runs, right.assign(**{"among five": [0.1, 0.2]})
+    )
+    assert predictions.orders_told(runs, right[:0]).endswith("40.0, 40.0].")
+    assert predictions.orders_told([r for r in runs if r.method == "mos"], right) == ""
+
+
+def test_a_model_that_loses_to_counting_is_sorted_out(of, runs):
+    assert predictions.sort_out(of, runs) == (runs, [])
+    unknown = evidence.Evidence(of.runs, (), {})
+    assert predictions.sort_out(unknown, runs) == (runs, [])
+    counted = {text: {evidence.COUNTING: 1.0} for text in of.ngrams}
+    assert predictions.sort_out(evidence.Evidence(of.runs, (), counted), runs) == ([], runs)
+
+
 def test_right_words_are_counted_by_method_and_source(runs):
     ours, printed = predictions.own_words(runs), predictions.printed_words()
     right = predictions.right_words(ours, printed)
@@ -76,11 +97,20 @@ def test_models_stand_beside_those_in_print(runs):
     table = predictions.beside(ours, printed, 2700)
     assert table.loc["softmax, printed", 1] == "tons 0.90"
     assert table.loc["mos, ours", 2] == "tons 0.20" and table.shape[1] == 5
-    shared = predictions.shared_words(ours, printed)
-    assert shared.loc["two seeds of one layer of ours", "shared of five"] == 5
+    pairs = predictions.pairs_of_lists(ours, printed)
+    shared = predictions.shared_words(pairs)
+    assert shared.loc["two seeds of one method", "shared of five"] == 5
     # Of five methods the mixture alone has another word: 4 pairs of 10 share four, the others five,
     # but for the one place whose right word all models have among theirs.
-    assert 4.6 <= shared.loc["two layers of ours", "shared of five"] < 4.7
+    assert 4.6 <= shared.loc["two methods of ours", "shared of five"] < 4.7
+    told = predictions.apart_told(pairs)
+    assert "of one method 5.00. The difference is 0.40" in told
+    assert told.endswith("the lists tell methods apart.")
+    alike = pairs.assign(shared=pairs.place % 5 + 0.0)
+    assert predictions.apart_told(alike).endswith("the lists do not tell methods apart.")
+    alike.loc[alike.kind == "two seeds of one method", "shared"] += 0.1
+    assert predictions.apart_told(alike).endswith("the lists hardly tell methods apart.")
+    assert predictions.apart_told(predictions.pairs_of_lists(ours[:0], printed)) == ""
 
 
 def test_the_gain_is_found_where_it_is(runs):
@@ -94,8 +124,15 @@ def test_the_gain_is_found_where_it_is(runs):
     assert by_frequency.shape == (3, 2)
     assert by_frequency.mean(0) == pytest.approx([row.difference, 0])
     assert predictions.occurrences(predictions.decades(losses)) == [1, 10_000]
+    tokens = losses.groupby("group", sort=False).tokens.first()
+    told = predictions.frequency_told(table.drop("<unk>", level="group", errors="ignore"), tokens)
+    assert told.startswith(
+        "Losses differ most at words that occur 1 to 9 times: from the tied soft"
+    )
+    assert told.endswith("0 of 4 methods differ by more than 0.2 nats.")
     nothing = predictions.differences(losses[:0], "group", "loss", "tied")
     assert nothing.empty and nothing.index.names == ["method", "group"]
+    assert "no method is compared" in predictions.frequency_told(nothing, tokens)
 
 
 def test_watched_words_are_compared_elsewhere(runs):
@@ -110,6 +147,9 @@ def test_the_calibration_error_is_weighed_by_tokens(runs):
     assert errors["mean"]["tied"] == pytest.approx(0.02)
     assert errors.confident["tied"] == pytest.approx(0.02)
     assert errors["mean"]["mos"] == pytest.approx(0) and errors.n["mos"] == 3
+    likeliest = predictions.likeliest(predictions.calibration(runs)).set_index("method").T
+    assert likeliest["tied"].probability - likeliest["tied"].right == pytest.approx(0.02)
+    assert likeliest["tied"].error == pytest.approx(0.02)
 
 
 def test_bins_of_opposite_sign_do_not_cancel():
@@ -136,8 +176,8 @@ def test_a_seed_of_another_text_is_left_out_of_every_figure():
     assert (row.tokens, row.gain) == (4, 1)
 
 
-def test_tokens_that_gain_are_told_by_both_losses(of, runs):
-    first, second = predictions.two(of, runs)
+def test_tokens_that_gain_are_told_by_both_losses(runs):
+    first, second = predictions.two(runs)
     assert (first.name, second.name) == ("tied", "mos")
     theirs, ours = (predictions.token_losses(t.runs.values()) for t in (first, second))
     gain = predictions.gained(ours, theirs)
@@ -157,25 +197,25 @@ def test_tokens_that_gain_are_told_by_both_losses(of, runs):
     assert predictions.samples(runs)["mos"] == "a sample of mos"
 
 
-def test_the_best_method_is_compared_even_if_another_has_more_seeds(of, runs):
+def test_the_best_method_is_compared_even_if_another_has_more_seeds(runs):
     """Else a method that loses would stand where the question is whence a gain comes."""
     fewer = [run for run in runs if (run.method, run.seed) != ("mos", 3)]
-    first, second = predictions.two(of, fewer)
+    first, second = predictions.two(fewer)
     assert (first.name, second.name, list(second.runs)) == ("tied", "mos", [1, 2])
     single = [run for run in runs if run.method != "mos" or run.seed == 1]
-    assert predictions.two(of, single)[1].name != "mos"
+    assert predictions.two(single)[1].name != "mos"
 
 
-def test_the_split_whose_tokens_are_compared_does_not_choose(of, runs):
+def test_the_split_whose_tokens_are_compared_does_not_choose(runs):
     turned = []
     for run in runs:
         metrics = run.content["metrics"] | {"test_perplexity": 1000 if run.method == "mos" else 1}
         turned.append(replace(run, content=run.content | {"metrics": metrics}))
-    assert predictions.two(of, turned)[1].name == "mos"
+    assert predictions.two(turned)[1].name == "mos"
 
 
-def test_a_negative_gain_is_called_a_loss(of, runs):
-    pair = predictions.two(of, runs)
+def test_a_negative_gain_is_called_a_loss(runs):
+    pair = predictions.two(runs)
     gain = np.full(1_000, 0.25)
     told = predictions.gain_told(pair, gain, 3)
     assert told.startswith("`mos` gains 0.250 nats a token [0.250, 0.250] against `tied`")
@@ -183,11 +223,9 @@ def test_a_negative_gain_is_called_a_loss(of, runs):
     assert "loses 0.250 nats a token [0.250" in predictions.gain_told(pair, -gain, 3)
 
 
-def test_without_a_second_method_two_settings_of_the_text_are_compared(of, runs):
-    alone = [run for run in runs if run.method == "tied"]
-    first, second = predictions.two(of, alone)
-    assert first.name.startswith("ptb/desk/") and second.name == "ptb/desk/mos standard"
-    assert predictions.two(of, []) == ()
+def test_without_a_second_method_no_tokens_are_compared(runs):
+    assert predictions.two([run for run in runs if run.method == "tied"]) == ()
+    assert predictions.two([]) == ()
 
 
 def test_a_bootstrap_over_blocks_sees_that_neighbours_hang_together():
