@@ -10,7 +10,17 @@ from course_lab.cli.failures import explanation
 
 def application() -> typer.Typer:
     """Return the application with every group of commands mounted."""
-    from course_lab.cli import batch, claims, data, examine, export, model, train
+    from course_lab.cli import (
+        batch,
+        claims,
+        data,
+        examine,
+        export,
+        model,
+        recipes,
+        results,
+        train,
+    )
 
     app = typer.Typer(
         name="course_lab",
@@ -22,7 +32,7 @@ def application() -> typer.Typer:
     )
     app.add_typer(data.app, name="data")
     app.add_typer(batch.app, name="batch")
-    for group in (train, model, examine, export, claims):
+    for group in (train, recipes, results, model, examine, export, claims):
         group.register(app)
     return app
 

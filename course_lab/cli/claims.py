@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 Own = Annotated[
-    list[Path] | None, typer.Argument(help="Folders of finished runs that count as kept ones do.")
+    list[Path] | None,
+    typer.Argument(help="Finished runs that count as kept ones do, by folder or by name."),
 ]
 
 
@@ -27,10 +28,12 @@ def claims(
     cannot be read are named below the table, and the exit code is then 1.
     """
     from course_lab import claims, evidence
+    from course_lab.results import run_or_path
 
+    own = [run_or_path(run) for run in own or ()]
     if count:
-        print(f"counted {evidence.count_ngrams(own or ())}")
-    of = evidence.read(own or ())
+        print(f"counted {evidence.count_ngrams(own)}")
+    of = evidence.read(own)
     table = claims.ledger(of)
     print(claims.printed(table))
     total = ", ".join(f"{number} {kind}" for kind, number in claims.counts(table).items())

@@ -335,6 +335,8 @@ def test_runs_of_ones_own_count(kept, tmp_path):
     assert claims.ledger(evidence.read()).loc[MOS, "verdict"] == "untested"
     assert claims.ledger(evidence.read(moved)).loc[MOS, "verdict"] == "agrees"
     done = CliRunner().invoke(application(), ["claims", *map(str, moved)])
+    nowhere = CliRunner().invoke(application(), ["claims", "nowhere"])
+    assert "there is no run or checkpoint nowhere" in str(nowhere.exception)
     assert "1 agrees" in done.output
 
 

@@ -351,7 +351,8 @@ def test_kept_results_are_listed_and_checked(tmp_path, monkeypatch):
     assert course_lab.kept_results() == [folder]
     assert course_lab.read_result(folder)["metrics"] == result.metrics
     run = CliRunner().invoke
-    assert "ptb/vd-lstm-200/tied" in run(application(), ["results", "ptb/*"]).stdout
+    for pattern in ("ptb/*", "lstm-200"):
+        assert "ptb/vd-lstm-200/tied" in run(application(), ["results", pattern]).stdout
     with pytest.raises(CourseError, match="unknown recipe of a kept result 'wikitext"):
         run(application(), ["results", "wikitext-2"], catch_exceptions=False)
     assert course_lab.keep_result(tmp_path / "run") == folder  # the same once more
@@ -359,6 +360,14 @@ def test_kept_results_are_listed_and_checked(tmp_path, monkeypatch):
     results.write_result(tmp_path / "second", second, *figures)
     lines = run(application(), ["results", "--keep", str(tmp_path / "second")]).stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["kept", "recipe", "ptb/vd-lstm-200/tied"]
+    results.write_result(results.run_folder(second), second, *figures)  # by its name below runs
+    named = run(
+        application(),
+        ["results", "--keep", str(results.run_folder(second).relative_to(tmp_path / "runs"))],
+    )
+    assert named.exit_code == 0 and f"kept {tmp_path}" in named.stdout
+    missing = run(application(), ["results", "--keep", "nowhere"])
+    assert "there is no run or checkpoint nowhere; finished runs" in str(missing.exception)
     other = {**result.metrics, "test_perplexity": 1.0}
     results.write_result(tmp_path / "again", experiment, result.epochs, other, result.provenance)
     with pytest.raises(CourseError, match="keeps another result of this run; remove it"):
@@ -442,6 +451,25 @@ def test_a_result_that_cannot_be_read_does_not_hide_the_others(tmp_path, monkeyp
     assert any(line.startswith("bad/a folder ") and "Is a directory" in line for line in lines)
     only = CliRunner().invoke(application(), ["results", "ptb/*"])
     assert only.exit_code == 0 and "unreadable" not in only.stdout
+
+
+def test_a_result_with_a_part_of_another_reader_is_listed(tmp_path, monkeypatch):
+    """`--with` its file tells in what it differs from the recipe; without, its variant does."""
+    from course_lab.cli import application
+
+    monkeypatch.setattr(folders, "home", lambda: tmp_path)
+    experiment = course_lab.profile(recipes["ptb/vd-lstm-200/tied"], "quick").to_dict()
+    experiment["output_layer"] = {"kind": "Theirs", "options": {}}
+    kept = tmp_path / "data" / "results" / "theirs" / "quick-seed1-k=3"
+    kept_content(kept, experiment=experiment | {"name": "theirs", "variant": "k=3"})
+    done = CliRunner().invoke(application(), ["results"])
+    assert done.exit_code == 0 and "80.00" in done.stdout and done.stdout.rstrip().endswith("k=3")
+    file = tmp_path / "their_file.py"
+    file.write_text("print('their file is loaded')\n")
+    assert (
+        "their file is loaded"
+        in CliRunner().invoke(application(), ["results", "--with", str(file)]).stdout
+    )
 
 
 def test_a_pattern_without_a_result_is_answered_with_names_near_it(tmp_path, monkeypatch):
@@ -677,7 +705,7 @@ def test_a_result_of_both_days_is_refused():
 
 def test_the_list_of_results_says_what_a_recipe_has_changed_since():
     """Runs kept before the schedule of VD-LSTM was corrected began to decay an epoch earlier."""
-    from course_lab.cli.train import _row
+    from course_lab.cli.results import _row
 
     folder = results.kept_folder() / "ptb/vd-lstm-200/baseline/standard-seed1"
     assert _row(folder).variant == "optimisation.schedule.start=5"
@@ -688,7 +716,7 @@ def test_the_list_of_results_says_what_a_recipe_has_changed_since():
 def test_the_list_of_results_names_settings_and_has_recipes_first():
     """No variant is a checksum, whatever the name of its folder is."""
     from course_lab.cli import application
-    from course_lab.cli.train import _row
+    from course_lab.cli.results import _row
 
     done = CliRunner().invoke(application(), ["results", "ptb/*"])
     lines = done.stdout.splitlines()[1:]
