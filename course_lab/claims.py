@@ -207,12 +207,11 @@ def _values(runs: dict[int, Run], figure: str) -> dict[int, float]:
 # The ledger --------------------------------------------------------------------------------------
 
 
-def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS, alpha: float = 0.05) -> "pd.DataFrame":
+def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS) -> "pd.DataFrame":
     """Return a row for each claim: what the paper says, what our runs say, and the verdict.
 
     of: the results to go by.
     claims: p is corrected over all of them that a comparison of runs can test.
-    alpha: the level of the tests.
 
     Columns: figure, which is compared; published, ours, low and high in per cent of it (100 times
     the difference of logarithms); n and seeds, those in common; p, by Holm; tier, method, baseline
@@ -238,9 +237,9 @@ def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS, alpha: float = 0.05) 
         if first is not None and claim.name in counting:
             p = float(corrected[claim.name])
             margin = margin_of(printed, claim.expects)
-            said = verdict(claim.expects, first.differences, p, margin, alpha, family)
+            said = verdict(claim.expects, first.differences, p, margin, family=family)
             row |= {"p": p, "verdict": said}
-            row |= {"elsewhere": _elsewhere_said(claim, tested[claim.name][1:], margin, alpha)}
+            row |= {"elsewhere": _elsewhere_said(claim, tested[claim.name][1:], margin)}
         else:
             why = first.against if first is not None else claim.needs or NO_RUNS
             row |= {"verdict": "untested", "why": why}
@@ -261,13 +260,13 @@ def _told(test: Test) -> dict:
     return row
 
 
-def _elsewhere_said(claim: Claim, others: Sequence[Test], margin: float, alpha: float) -> str:
+def _elsewhere_said(claim: Claim, others: Sequence[Test], margin: float) -> str:
     """Return how often other comparisons that are evidence have each verdict, uncorrected."""
     said = []
     for test in others:
         if not test.against:
             p = comparison.p_value(test.differences)
-            said.append(kind_of(verdict(claim.expects, test.differences, p, margin, alpha)))
+            said.append(kind_of(verdict(claim.expects, test.differences, p, margin)))
     return ", ".join(f"{said.count(kind)} {kind}" for kind in VERDICTS if kind in said)
 
 
@@ -421,16 +420,23 @@ def _concluded(row: "pd.Series") -> str:
     item = f"{says}: **{row.verdict}**. {differs} over {runs}"
     if row.published == row.published:
         item += f", in print by {by(row.published)}"
-    if claim(str(row.name)).expects in ("lower", "higher"):
-        item += f"; p = {row.p:.2g}, corrected for all claims of its table. "
-    else:
-        item += "; one-sided tests at 5 %, not corrected. "
+    item += f"; {_tests_of(row)}. "
     item += MODELS[row.tier] + _tried(row)
     if row.note:
         item += f" Note: {row.note}."
     if row.elsewhere:
         item += f" In other models, uncorrected: {row.elsewhere}."
     return item
+
+
+def _tests_of(row: "pd.Series") -> str:
+    """Return by which tests a row has its verdict: those of the margin, p, or in doubt both."""
+    kind, is_plain = kind_of(row.verdict), claim(str(row.name)).expects in ("lower", "higher")
+    by_margin = "one-sided tests at 5 %, not corrected"
+    by_p = f"p = {row.p:.2g}, corrected for all claims of its table"
+    if kind == "no difference" or (kind == "agrees" and not is_plain):
+        return by_margin
+    return by_p if kind == "disagrees" or is_plain else f"{by_margin}; {by_p}"
 
 
 def _tried(row: "pd.Series") -> str:

@@ -245,7 +245,7 @@ def tier_of(text: str, is_row: bool) -> Tier:
     if is_row:
         return "at scale"
     corpus = json.loads(text)
-    is_whole = corpus["kind"] in DOWNLOADS and "small" not in corpus["options"]
+    is_whole = corpus["kind"] in DOWNLOADS and not {"small", "half"} & corpus["options"].keys()
     return "desk" if is_whole else "small"
 
 

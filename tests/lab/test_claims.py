@@ -6,6 +6,7 @@ import shutil
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -666,6 +667,26 @@ def test_farther_neighbours_agree_and_one_setting_of_each_is_told(kept):
     kept("ptb/desk/tied", 1, 95.0, slow, neighbours={"mean": 2.0})
     told = claims.conclusions("wang2019-neighbours")
     assert "Settings tried: 1 of the method, 2 of the baseline." in told
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "one_sided", "corrected"),
+    [
+        (MOS, "agrees", False, True),
+        (MOS, "no difference larger than 2 %", True, False),
+        ("parthiban2021-top-5", "agrees", True, False),
+        ("parthiban2021-top-5", "disagrees", False, True),
+        ("parthiban2021-top-5", "undecided: about 9 seeds would decide", True, True),
+    ],
+)
+def test_a_verdict_names_the_tests_that_it_comes_from(name, verdict, one_sided, corrected):
+    told = claims._tests_of(pd.Series({"verdict": verdict, "p": 0.01}, name=name))
+    assert ("one-sided" in told, "p = 0.01, corrected" in told) == (one_sided, corrected)
+
+
+def test_half_of_a_text_is_no_whole_text():
+    half = '{"kind": "wikitext-2", "options": {"half": "first"}}'
+    assert [evidence.tier_of(text, False) for text in (PTB, half)] == ["desk", "small"]
 
 
 def test_the_hours_of_a_plan_are_those_of_its_kept_runs(kept):
