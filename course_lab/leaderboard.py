@@ -7,7 +7,10 @@ import numpy as np
 
 from course_lab import evidence, provenance, published
 from course_lab.evidence import Evidence, Setting
+from course_lab.experiment import Experiment
+from course_lab.planned import earlier
 from course_lab.statistics import mean_interval
+from course_lib.errors import CourseError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -164,10 +167,19 @@ def budget(of: Evidence, setting: Setting) -> str:
 def _first_session(of: Evidence, setting: Setting) -> str:
     """Return what the run had read with whose weights those of a setting began; "" for none."""
     run = next(iter(of.settings[setting].values()))
-    recipe = run.content.get("experiment", {}).get("start_from")
-    if recipe is None:
+    told = run.content.get("experiment", {})
+    if told.get("start_from") is None:
         return ""
-    starts = of.settings.get(Setting(recipe, setting.profile, "", setting.text), {}).values()
+    try:
+        first = earlier(Experiment.from_dict(told))
+    except CourseError:  # a part or a recipe of another reader
+        first = None
+    if first is None:
+        return f", after a first session `{told['start_from']}` that is not known here"
+    recipe = f"{first.name} {first.variant}".strip()
+    text = evidence.text_of(first.to_dict())
+    setting = Setting(first.name, first.profile, first.variant, text)
+    starts = of.settings.get(setting, {}).values()
     read = [start.content["provenance"].get("tokens_seen", np.nan) for start in starts]
     if not read:
         return f", after a first session `{recipe}` that is not kept"
