@@ -135,11 +135,9 @@ def p_value(differences) -> float:
 
 
 def interval(differences, confidence: float = 0.95) -> tuple[float, float]:
-    """Return the confidence interval of the mean of paired differences."""
-    differences = np.asarray(differences, np.float64)
-    n = len(differences)
-    half = stats.t.ppf((1 + confidence) / 2, n - 1) * differences.std(ddof=1) / math.sqrt(n)
-    return float(differences.mean() - half), float(differences.mean() + half)
+    """Return the confidence interval of the mean of two or more paired differences."""
+    mean = mean_interval(differences, confidence)
+    return mean.low, mean.high
 
 
 def verdict(differences, p: float, margin: float, alpha: float = 0.05, family: int = 1) -> str:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 MODELS = "benchmarks/models"  # the kept tables of `python -m benchmarks models --keep`
 LAYERS = "benchmarks/layers"  # the kept tables of `python -m benchmarks output-layers --keep`
+TEXT = "ptb"  # whose runs have costs beside the published ones
+BASELINE = "tied"  # the method whose figure the others are multiples of
 PLAINLY = "plainly"  # so end the recipes of runs by the plain loop, or their variants once kept
 COLUMNS = ["recipe", "variant", "family", "method", "rest", "seed", "text", "machine", "tokens"]
 COLUMNS += ["size", "shape", "precision", "seconds", "megabytes", "core minutes", "perplexity"]
@@ -28,9 +30,9 @@ def runs(of: Evidence) -> "pd.DataFrame":
     are those of the plain loop that `benchmarks training` compares the course with.
 
     Columns: what was run, `COLUMNS`; machine, its device and threads; tokens read in training;
-    seconds an epoch, the median, NaN for n-grams; megabytes, the peak; core minutes of the whole run, minutes times
-    threads; test and validation perplexity; continued, whether it began with another run's weights;
-    components of the output layer, 1 where it is no mixture.
+    seconds an epoch, the median, NaN for n-grams; megabytes, the peak; core minutes of the whole
+    run, minutes times threads; test and validation perplexity; continued, whether it began with
+    another run's weights; components of the output layer, 1 where it is no mixture.
     """
     import pandas as pd
 
@@ -64,8 +66,8 @@ def _components(options: Mapping) -> int:
     return options.get("components", 1)
 
 
-def settings_of(table: "pd.DataFrame", text: str = "ptb") -> "pd.DataFrame":
-    """Return a row for each setting of a text: what it cost, and how well it predicts.
+def settings_of(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return a row for each setting on the Penn Treebank: what it cost, and how well it predicts.
 
     table: of `runs`. Runs that began with another run's weights are left out, because their own
         minutes are only a part of their cost.
@@ -74,7 +76,7 @@ def settings_of(table: "pd.DataFrame", text: str = "ptb") -> "pd.DataFrame":
     validation perplexity, each the median over n seeds; on front, whether no other setting has at
     most its cost and its validation perplexity, and less of one of the two.
     """
-    whole = table[(table.text == text) & ~table.continued]
+    whole = table[(table.text == TEXT) & ~table.continued]
     groups: Any = whole.groupby(["recipe", "family", "variant"])
     rows = groups[["core minutes", "perplexity", "valid"]].median()
     rows["n"] = groups.seed.nunique()
@@ -84,20 +86,18 @@ def settings_of(table: "pd.DataFrame", text: str = "ptb") -> "pd.DataFrame":
     return rows
 
 
-def on_gpus_only(of: Evidence, text: str = "ptb") -> list[str]:
-    """Return the recipes of a text all of whose runs are a GPU's, so that `runs` has none."""
+def on_gpus_only(of: Evidence) -> list[str]:
+    """Return the Penn Treebank's recipes whose runs are all a GPU's: `runs` has none of them."""
     is_gpu: dict[str, list[bool]] = {}
     for run in of.runs:
-        if evidence.title_of(run.setting.text) == text:
+        if evidence.title_of(run.setting.text) == TEXT:
             origin = run.content["provenance"]
             is_gpu.setdefault(run.setting.recipe, []).append(provenance.on_gpu(origin))
     return sorted(recipe for recipe, told in is_gpu.items() if all(told))
 
 
-def ratios(
-    table: "pd.DataFrame", figure: str = "seconds", baseline: str = "tied"
-) -> "pd.DataFrame":
-    """Return how many times the baseline's figure each method has, by the one paired statistic.
+def ratios(table: "pd.DataFrame", figure: str = "seconds") -> "pd.DataFrame":
+    """Return how many times the tied softmax's figure each method has, by the paired statistic.
 
     Runs are compared that share seed, family, the recipe's rest, text, machine, tokens, width, the
     encoder's shape and precision; of several such runs of a method and seed the median counts. The
@@ -118,9 +118,9 @@ def ratios(
         medians = group.groupby(["method", "seed"])[figure].median()
         values = {m: medians[m].to_dict() for m in medians.index.unique("method")}
         for method, by_seed in values.items():
-            seeds = sorted(by_seed.keys() & values.get(baseline, {}).keys())
-            if method != baseline and len(seeds) > 1:
-                d = [100 * np.log(by_seed[s] / values[baseline][s]) for s in seeds]
+            seeds = sorted(by_seed.keys() & values.get(BASELINE, {}).keys())
+            if method != BASELINE and len(seeds) > 1:
+                d = [100 * np.log(by_seed[s] / values[BASELINE][s]) for s in seeds]
                 found[*key, method] = np.array(d)
     printed = published_seconds()
     components = table.groupby(["family", "method"]).components.max()
@@ -132,13 +132,13 @@ def ratios(
     return pd.DataFrame(rows, columns=columns).sort_values("ratio", ignore_index=True)
 
 
-def published_seconds(corpus: str = "ptb") -> dict[tuple[str, int], float]:
+def published_seconds() -> dict[tuple[str, int], float]:
     """Return the seconds an epoch of parthiban2021's Table 2 as multiples of the softmax's.
 
     The keys are a method and how many components its recipe has.
     """
     rows = published.rows()
-    rows = rows.loc[(rows.metric == "seconds-per-epoch") & (rows.corpus == corpus)]
+    rows = rows.loc[(rows.metric == "seconds-per-epoch") & (rows.corpus == TEXT)]
     rows = rows.loc[rows.paper == "parthiban2021"]
     softmax = rows.value[rows.method == "softmax"].iloc[0]
     options = [recipes[name].output_layer.options for name in rows.recipe]

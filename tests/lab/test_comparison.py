@@ -146,6 +146,11 @@ def test_power_is_sure_of_great_differences_and_never_of_none():
     assert paired_power(1.0, 1e-6, 5) == paired_power(1.0, 1e-300, 5) == 1
 
 
+def test_one_pair_has_no_interval():
+    with pytest.raises(CourseError, match="an interval of the mean needs 2 finite values"):
+        interval([1.0])
+
+
 def test_the_interval_holds_the_truth_as_often_as_it_says():
     rng = np.random.default_rng(4)
     inside = [
