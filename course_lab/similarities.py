@@ -12,9 +12,8 @@ from course_lab.corpora import similarity
 from course_lab.corpora.similarity import Benchmark
 from course_lab.evidence import Evidence, Run
 from course_lab.pair_cosines import COSINES, COUNTS, KINDS
-from course_lab.planned import short_variant
 from course_lab.recipes import recipes
-from course_lab.statistics import wins
+from course_lab.statistics import Correlation, spearman, wins
 from course_lib.errors import CourseError
 
 if TYPE_CHECKING:
@@ -28,9 +27,10 @@ MARGIN = 2.0  # hundredths of ρ that would not matter
 def scores(of: Evidence) -> "pd.DataFrame":
     """Return a row for each run and list of the kept word-similarity scores.
 
-    Columns: model, its recipe and settings; family, method, seed; perplexity; list; rho and
-    centred, Spearman's ρ of the matrix as it is and without its mean row; pairs, those that were
-    found. A list without a ρ is left out, and so are runs on a part of a text.
+    Columns: model, its recipe and settings; family, method, seed; perplexity, and valid, that of
+    validation; beats, whether the setting beats counting; list; rho and centred, Spearman's ρ of
+    the matrix as it is and without its mean row; pairs, those that were found. A list without a ρ
+    is left out, and so are runs on a part of a text.
     """
     import pandas as pd
 
@@ -42,20 +42,16 @@ def scores(of: Evidence) -> "pd.DataFrame":
         setting = run.setting
         family = evidence.family_of(setting.recipe)
         model = " ".join([setting.recipe, setting.variant]).strip()
+        beats = of.beats_counting(setting) is True
         for name, told in lists.items():
             if told.get("rho") is not None:
                 row = {"model": model, "family": family, "method": run.method, "seed": run.seed}
-                row |= {"perplexity": run.figure("test_perplexity"), "list": name}
+                row |= {"perplexity": run.perplexity("test"), "valid": run.perplexity("valid")}
+                row |= {"beats": beats, "list": name}
                 row |= {"rho": told["rho"], "centred": told.get("rho_centred")}
                 rows.append(row | {"pairs": told["found"]})
-    columns = ["model", "family", "method", "seed", "perplexity", "list", "rho", "centred", "pairs"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def short_name(model: str) -> str:
-    """Return a model of `scores` for a label: its recipe, and its variant in short."""
-    recipe, _, variant = model.partition(" ")
-    return f"{recipe} {short_variant(variant)}".strip()
+    columns = ["model", "family", "method", "seed", "perplexity", "valid", "beats", "list", "rho"]
+    return pd.DataFrame(rows, columns=[*columns, "centred", "pairs"]).astype({"beats": bool})
 
 
 def known(table: "pd.DataFrame") -> "pd.Series":
@@ -66,11 +62,53 @@ def known(table: "pd.DataFrame") -> "pd.Series":
 def by_run(table: "pd.DataFrame") -> "pd.DataFrame":
     """Return the mean of ρ over the lists of at least `ENOUGH` pairs, a row each run.
 
-    The index is (model, seed); the columns are rho, centred and perplexity.
+    The index is (model, seed); the columns are rho, centred, perplexity and valid.
     """
     long = table[table.pairs >= ENOUGH]
-    means: Any = long.groupby(["model", "seed"])[["rho", "centred", "perplexity"]].mean()
+    columns = ["rho", "centred", "perplexity", "valid"]
+    means: Any = long.groupby(["model", "seed"])[columns].mean()
     return means
+
+
+def by_recipe(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the means over seeds of `by_run`, of each recipe's best setting that beats counting.
+
+    The best one has the least validation perplexity. The index is the recipe, the best ρ first.
+    """
+    means = by_run(table[table.beats]).groupby("model").mean()
+    if means.empty:
+        return means
+    best = means.valid.groupby([model.partition(" ")[0] for model in means.index]).idxmin()
+    return means.loc[best].set_axis(best.index).sort_values("rho", ascending=False)
+
+
+def with_perplexity(table: "pd.DataFrame", family: str) -> "pd.DataFrame":
+    """Return the rank correlation of perplexity and score over three sets of settings.
+
+    The rows are all settings, those that beat counting, and of these the ones of a family, which
+    differ in their method alone. Columns: settings; raw and centred, the correlation with the score
+    of the matrix as it is and without its mean row, None for fewer than four settings.
+    """
+    import pandas as pd
+
+    beats = f"beat {evidence.COUNTING}"
+    sets = {"all settings": table, f"settings that {beats}": table[table.beats]}
+    sets[f"{family}, settings that {beats}"] = table[table.beats & (table.family == family)]
+    rows = {}
+    for name, part in sets.items():
+        means = by_run(part).groupby("model").mean()
+        pair = (_spearman(means.perplexity, means[score]) for score in ("rho", "centred"))
+        rows[name] = [len(means), *pair]
+    index = ["settings", "raw", "centred"]
+    return pd.DataFrame(list(rows.values()), index=list(rows), columns=index)
+
+
+def _spearman(x: "pd.Series", y: "pd.Series") -> Correlation | None:
+    """Return the rank correlation of two columns; None where it is unknown."""
+    try:
+        return spearman(x, y)
+    except CourseError:  # fewer than four, or all the same
+        return None
 
 
 def compared(table: "pd.DataFrame", family: str, baseline: str = "tied") -> "pd.DataFrame":
@@ -78,13 +116,16 @@ def compared(table: "pd.DataFrame", family: str, baseline: str = "tied") -> "pd.
 
     The difference is that of the mean ρ in hundredths, over the seeds that both have; `MARGIN` is
     what would not matter. p is corrected by Holm over all methods of the family's recipes, those
-    without runs so far included. Methods with one pair are left out.
+    without runs so far included. perplexity, with low and high, is the difference of perplexity in
+    per cent over the same seeds. Methods with one pair are left out.
     """
     import pandas as pd
 
     members = table[table.family == family]
-    means = by_run(members.assign(model=members.method)).rho.unstack("seed")
+    figures = by_run(members.assign(model=members.method))
+    means, perplexity = figures.rho.unstack("seed"), figures.perplexity.unstack("seed")
     columns = ["difference", "low", "high", "n", "p", "verdict"]
+    columns += ["perplexity", "perplexity low", "perplexity high"]
     if baseline not in means.index:
         return pd.DataFrame(columns=columns)
     # A greater ρ is better, and `verdict` takes less for better: what is tested is ρ lost.
@@ -93,8 +134,11 @@ def compared(table: "pd.DataFrame", family: str, baseline: str = "tied") -> "pd.
     members = [name for name in recipes if evidence.family_of(name) == family]
     declared = {evidence.parts_of(name)[1] for name in members} - {baseline}
     rows = comparison.tested(lost, MARGIN, family=len(declared | lost.keys()))
-    for row in rows.values():
+    for method, row in rows.items():
         row |= {"difference": -row["difference"], "low": -row["high"], "high": -row["low"]}
+        d = (100 * np.log(perplexity.loc[method] / perplexity.loc[baseline])).dropna()
+        row["perplexity"] = d.mean()
+        row["perplexity low"], row["perplexity high"] = comparison.interval(d)
         row["verdict"] = row["verdict"].replace("%", "hundredths")
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 

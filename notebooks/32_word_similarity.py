@@ -52,13 +52,14 @@ import pandas as pd
 from IPython.display import Markdown, display
 from scipy.stats import binomtest
 
-from course_lab import evidence, plots, similarities
+from course_lab import claims, evidence, plots, ranks, similarities
 from course_lab.progress import check
-from course_lab.statistics import spearman, spearman_interval
+from course_lab.statistics import spearman_interval
 
 of = evidence.read(OWN)
 scores = similarities.scores(of)
-printed = similarities.published_scores()
+family = "ptb/desk"
+fair = scores[scores.beats & (scores.family == family)]
 
 # %% [markdown]
 # ## Predict
@@ -68,6 +69,27 @@ printed = similarities.published_scores()
 # the judgements of a list. Take two runs of *one* model that differ in the seed only. On how many of ten lists
 # will the first run have the greater score? And how many lists will a model win over a model with another
 # output layer?
+
+# %% [markdown]
+# ## Names of models
+#
+# The name of a model has its text, its network and its method. A *family* is one network on one text with one
+# budget, so its models differ in their method alone. *The softmax* means the method `tied`, one softmax whose
+# output matrix is the word matrix. The method `untied` has two matrices. These lessons explain the other methods:
+#
+# | lesson | methods |
+# |---|---|
+# | [5](05_tying_and_augmented_loss.ipynb) | `augmented`, `tied-augmented` |
+# | [6](06_cosine_regularization.ipynb) | `cosine` |
+# | [7](07_adversarial_softmax.ipynb) | `adversarial` |
+# | [8](08_spectrum_control.ipynb), [8b](08b_spectrum_taken_apart.ipynb) | `spectrum-control`, `spectrum-polynomial`, `spectral-normalization`, `d-optimal` |
+# | [9](09_mixtures.ipynb) | `mos`, `moc` |
+# | [10](10_monotone_softmaxes.ipynb), [10b](10b_learned_bends.ipynb) | `sigsoftmax`, `gss`, `plif`, `plif-frozen` |
+# | [11](11_modern_remedies.ipynb) | `coupled-adam` |
+# | [12](12_record_holders.ipynb) | `tied-then-untied`, past-decode, dispersion |
+#
+# As in [notebook 30](30_leaderboard.ipynb), a model that loses to Kneser-Ney 5 has not learned what counting finds.
+# Such models are left out below, except where a table says *all settings*.
 
 # %% [markdown]
 # ## Which lists say anything
@@ -109,46 +131,54 @@ plots.show(
 #
 # In a cone all rows share a direction. The cosine of two words then tells, above all, how strongly both words
 # follow this direction, which depends on how rare they are. So each score is taken twice: of the matrix as it
-# is, and of the matrix without its mean row, called *centred*. The table has means over the lists that count
-# and over seeds.
+# is, and of the matrix without its mean row, called *centred*. A score that vanishes with the mean row was not about
+# meaning. The figure has means over the lists that count and over seeds, and of each recipe the setting of least
+# validation perplexity.
 
 # %%
-means = similarities.by_run(scores).groupby("model").mean()
-means = means.sort_values("rho", ascending=False)
-short = means.rename(similarities.short_name)
+means = similarities.by_recipe(scores)
+half = int((means.centred < means.rho / 2).sum())
+lost = 1 - means.centred / means.rho if len(means) else None
 if len(means):
-    lost = 1 - means.centred / means.rho
-    half = int((lost > 0.5).sum())
-    title = f"{half} of {len(means)} models owe most of ρ to the mean row"
+    title = f"{half} of {len(means)} models owe most of ρ to the mean row;"
+    title += f" {lost.idxmax()} loses most, {lost.max():.0%}"
     plots.show(
-        plots.centring(short, title),
+        plots.centring(means, title),
         alt="For each model a dot at its mean score as it is and a square "
-        f"at that without its mean row. {title}; the others keep at least "
-        "half of it.",
+        f"at that without its mean row. {title}.",
     )
-display(short.round(3))
 
 # %% [markdown]
-# A score that vanishes with the mean row was not about meaning. For the models whose score stays, here is the
-# correlation of perplexity and score. A negative number says that in the table above models of lower
-# perplexity have higher scores:
+# ## Score and perplexity
+#
+# Does a greater score go with a lower perplexity? The table has Spearman's rank correlation of perplexity and
+# score, with its 95 % interval. A negative number says that the score is greater where perplexity is less.
 
 # %%
-keep = means[means.centred > means.rho / 2] if len(means) else means
-if len(keep) > 3:
-    r = spearman(keep.perplexity, keep.centred)
-    said = f"{r.r:+.2f} [{r.low:+.2f}, {r.high:+.2f}]"
-    tells = "tells" if r.high < 0 else "does not tell"
-else:
-    said, tells = "unknown", "does not tell"
-display(Markdown(
-    "Spearman's rank correlation of perplexity and the centred score, "
-    f"over {len(keep)} models: {said}."
-))  # fmt: skip
+going = similarities.with_perplexity(scores, family)
+words = {"raw": ranks.written, "centred": ranks.written}
+going.assign(**{k: going[k].map(f) for k, f in words.items()})
 
 # %% [markdown]
-# Several of these models are stages of one training, and all of them were picked by their score, so the interval
-# above is too narrow.
+# The rows mix ever less. The first row has models that have learned little, several networks, and several stages of
+# one training. Its correlation can tell that training changes both numbers. Its correlation cannot tell whether
+# the score has a use once two models are trained. The interval is also too narrow there, because stages of one
+# training are not independent. The last row has methods that were trained alike, so our answer rests on this row.
+
+# %%
+r = going.centred.iloc[-1]
+of_family = similarities.by_run(fair.assign(model=fair.method))
+of_family = of_family.groupby("model").mean()
+if r:
+    title = f"{family}, perplexity and centred score: {ranks.written(r)}"
+    at = of_family.perplexity, of_family.centred, of_family.index
+    axes = "test perplexity", "mean ρ, centred"
+    plots.show(
+        plots.numbered_points(*at, *axes, title),
+        alt="A numbered point for each method: test perplexity from left "
+        "to right, the mean score of the centred matrix upwards. "
+        f"{title}.",
+    )
 
 # %% [markdown]
 # ## What frequency knows
@@ -158,14 +188,12 @@ display(Markdown(
 # rows, weighed by their frequency, have the mean 0 and the covariance $I$. The runs also keep how often the
 # two words occur. So three questions have an answer:
 #
-# - How much does $\rho$ depend on the pairs that happen to be on the list? A bootstrap over pairs gives the
-#   interval from *low* to *high*.
-# - How much of the *cosine* is frequency? The column *frequency* has the rank correlation of the cosine with
-#   the mean logarithm of the two counts.
-# - What is left of $\rho$ when frequency is held fixed? The column *held* has the partial rank correlation. The
-#   column *judged* has the rank correlation of the *judgements* with frequency.
+# - How much does $\rho$ depend on the pairs that happen to be on the list? A bootstrap over pairs gives an interval.
+# - How much of the *cosine* is frequency? *Frequency* is the rank correlation of the cosine with the mean logarithm
+#   of the two counts.
+# - What is left of $\rho$ when frequency is held fixed? *Held* is the partial rank correlation.
 #
-# The first table is for the model of least perplexity among those that have kept the cosines.
+# The figure is for the model of least perplexity among those that have kept the cosines.
 
 # %%
 judged = similarities.at_hand()
@@ -175,11 +203,11 @@ tables = {" ".join(filter(None, run.setting[:3])):
 best = next(iter(tables), "")
 kinds = similarities.by_kind(tables[best]) if best else pd.DataFrame()
 display(Markdown(
-    f"*{len(models)} settings have kept the cosines of pairs"
+    f"*{len(models)} of {scores.model.nunique()} settings with scores "
+    "have kept the cosines of pairs"
     f"{f'; the best is `{best}`' if best else ''}. "
     f"{evidence.done_of(of, 'desk')}*"
 ))  # fmt: skip
-kinds.round(2)
 
 # %%
 if len(kinds):
@@ -194,14 +222,9 @@ if len(kinds):
     )
 
 # %% [markdown]
-# In the model of the figure, taking the mean row away turns the sign of the correlation with frequency, and
-# whitening by frequency removes this correlation. Where the column *judged* is near 0, the judgements hardly
-# depend on frequency. What frequency adds to a cosine is then noise to $\rho$. How much of $\rho$ does one
-# regain when frequency is held fixed?
-#
-# The table has the means over lists for the six models of least perplexity, and *regained* is *held* less *rho*.
-# Coupled Adam changes how much a raw cosine depends on frequency. Whitening removes the dependence in most
-# models, and not in all:
+# If the judgements themselves hardly depend on frequency, then what frequency adds to a cosine is noise to $\rho$.
+# How much of $\rho$ does one regain when frequency is held fixed? The table has the means over lists for the six
+# models of least perplexity, and *regained* is *held* less *rho*.
 
 # %%
 by_model = similarities.by_model(tables)
@@ -211,19 +234,40 @@ columns = pd.MultiIndex.from_tuples(order)
 display(wide.reindex(list(tables), columns=columns).round(2))
 
 # %%
+frequency = by_model.frequency.unstack("kind")
+if len(frequency):
+    less = frequency.whitened.abs() < frequency.raw.abs()
+    said = [f"{name}, from {row.raw:+.2f} to {row.whitened:+.2f}"
+            for name, row in frequency[~less].iterrows()]  # fmt: skip
+    more = ("Whitening strengthens this correlation in "
+            f"{'; '.join(said)}." if said else "")  # fmt: skip
+    display(Markdown(
+        "Whitening weakens the correlation of cosine and frequency in "
+        f"{int(less.sum())} of these {len(less)} models. "
+        f"{more}"
+    ))  # fmt: skip
+
+# %%
 if len(by_model) > 2:
     raw = kinds.xs("raw", level="kind")
     more = int((raw.frequency.abs() > raw.rho.abs()).sum())
+    low, high = raw.judged.min(), raw.judged.max()
+    display(Markdown(
+        f"In `{best}` the raw cosine tells more about frequency than "
+        f"about similarity on {more} of {len(raw)} lists. The judgements "
+        f"and frequency correlate between {low:+.2f} and {high:+.2f}."
+    ))  # fmt: skip
+
+# %%
+if len(by_model) > 2:
     regained = by_model.regained[best]
     rise = similarities.rank_correlation(by_model.frequency.abs(),
                                          by_model.regained)  # fmt: skip
     display(Markdown(
-        f"In `{best}` the raw cosine tells more about frequency than "
-        f"about similarity on {more} of {len(raw)} lists. Held fixed, "
-        "frequency gives back "
+        "Held fixed, frequency gives back "
         f"{', '.join(f'{v:+.2f} ({k})' for k, v in regained.items())}. "
-        "Over all models and kinds, what is regained and the size of "
-        f"*frequency* have a rank correlation of {rise:+.2f}."
+        f"Over all models and kinds the rank correlation is {rise:+.2f} "
+        "between what is regained and the size of *frequency*."
     ))  # fmt: skip
 
 # %% [markdown]
@@ -243,7 +287,7 @@ theirs = {title: similarities.published_wins(corpus)
                                 ("WikiText-2", "wikitext-2"))}  # fmt: skip
 ptb = theirs["Penn Treebank"]
 won = ptb.loc["moc", "mos"]
-title = f"Published: moc wins over mos on {won} of 13 lists of the PTB"
+title = f"Published: moc wins over mos on {won} of 13 lists (PTB)"
 plots.show(
     plots.win_matrices(theirs, 13, title),
     alt="Two tables, one for each corpus: on how many of 13 lists the "
@@ -270,25 +314,17 @@ display(Markdown(
 # %% [markdown]
 # ### What a second seed does to a count of wins
 #
-# A *family* is one model, text and budget, with different output layers and several seeds. If a win says
-# something about the output layer, its table of wins is the same at another seed.
+# If a win says something about the output layer, the same model wins at another seed. We count on how many lists
+# each method of the family wins over each other method, once for seed 1 and once for seed 2.
 
 # %%
-desk = scores[scores.family == "ptb/desk"]
-is_desk = desk.method.nunique() > 1 and desk.seed.nunique() > 1
-family = "ptb/desk" if is_desk else "ptb/transformer-128"
-wins = similarities.wins_of(scores, family)
-pair = similarities.win_matrices(scores, family)
+wins = similarities.wins_of(fair, family)
+pair = similarities.win_matrices(fair, family)
 changed, compared = similarities.changed_winners(*pair) if pair else (0, 0)
-if pair:
-    title = f"At another seed {changed} of {compared} pairs have another "
-    title += "winner, or none"
-    both = {"seed 1": pair[0], "seed 2": pair[1]}
-    plots.show(
-        plots.win_matrices(both, wins.lists.max(), title),
-        alt="Two tables, one for each seed: on how many lists the row's "
-        f"method has a greater ρ than the column's. {title}.",
-    )
+display(Markdown(
+    f"At the other seed {changed} of {compared} pairs of methods have "
+    "another winner, or none."
+))  # fmt: skip
 
 # %% [markdown]
 # The next table has all seeds. If a win says something about the output layer, two layers must also win and lose
@@ -316,11 +352,12 @@ if len(wins):
 #
 # A count of wins uses only the sign of each difference. The mean $\rho$ over lists uses its size, too. The
 # table has the paired differences of the mean $\rho$ from the softmax, in hundredths, for runs that share a
-# seed, tested as in [notebook 23](23_run_a_batch.ipynb).
+# seed, tested as in [notebook 23](23_run_a_batch.ipynb). The columns *perplexity* have the difference of perplexity
+# over the same seeds, in per cent.
 
 # %%
-table = similarities.compared(scores, family)
-table.round(3)
+table = similarities.compared(fair, family)
+table.round(2)
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -335,7 +372,7 @@ print(f"rho of 0.3 over 100 pairs: {low:.2f} to {high:.2f}")
 # - **A larger vocabulary.** WikiText-2 has 33,278 words, so more pairs of each list would count.
 # - **More seeds.** The plan `desk` has a family of small models on the whole Penn Treebank with five seeds.
 #   The line under *What frequency knows* says how many of its runs are kept.
-# - **More cosines.** Only few kept results have the cosines of pairs. Older results have scores alone.
+# - **More cosines.** Older results have scores alone. The same line says how many settings have the cosines of pairs.
 # - **Another use.** Similarity of meaning is not what an output matrix is trained for.
 
 # %% [markdown]
@@ -408,27 +445,44 @@ check("32.2", chance, as_coins)
 # %%
 told_off = ", ".join(per_kind) or "no number yet"
 alike = table.verdict.astype(str).str.startswith("no difference").sum()
-higher = ", ".join(table.index[table.verdict == "better"]) or "none"
 
 # %%
 display(Markdown(
     f"{int((lists.counts == 'yes').sum())} of {len(lists)} lists have "
-    f"{similarities.ENOUGH} pairs or more. Of {len(means)} models "
-    f"{int((means.centred < means.rho / 2).sum())} owe over half of "
-    "their score to the mean row. A count of wins says something if it "
-    "is further from one half of the lists for two methods than for two "
-    f"seeds. The mean distances are these: {told_off}. Of {compared} "
-    f"pairs of methods {changed} lose their winner at another seed."
+    f"{similarities.ENOUGH} pairs or more. Of {len(means)} models {half} "
+    "owe over half of their score to the mean row. A count of wins says "
+    "something if it is further from one half of the lists for two "
+    "methods than for two seeds. The mean distances are these: "
+    f"{told_off}. Of {compared} pairs of methods {changed} lose their "
+    f"winner at another seed. For {alike} of {len(table)} methods the "
+    "runs exclude a difference of "
+    f"{similarities.MARGIN:g} hundredths of ρ from the softmax."
 ))  # fmt: skip
 
 # %%
+ends = ["perplexity", "perplexity low", "perplexity high"]
+higher = table[table.verdict == "better"]
+said = [f"with {name} perplexity differs by {claims.by(*row)}"
+        for name, row in higher[ends].iterrows()]  # fmt: skip
 display(Markdown(
-    f"For {alike} of {len(table)} methods the runs exclude a difference "
-    f"of {similarities.MARGIN:g} hundredths of ρ from the softmax (family "
-    f"`{family}`). Methods whose mean ρ is above the softmax's after "
-    f"correction: {higher}. Over the {len(keep)} models whose score "
-    f"stays, perplexity and centred score correlate at {said}: so far "
-    f"the score {tells} better models from worse ones."
+    f"{len(higher)} of {len(table)} methods have a greater ρ than the "
+    f"softmax after correction{': ' if said else ''}{'; '.join(said)}."
+))  # fmt: skip
+
+# %%
+tells = (
+    "So the score tells better methods from worse ones here."
+    if r and r.high < 0 else
+    "So nothing here shows that the score tells a better method from a "
+    "worse one."
+)  # fmt: skip
+mixed = going.centred.iloc[0]
+display(Markdown(
+    "**Can a word-similarity score tell a better model from a worse "
+    f"one?** Over {going.settings.iloc[-1]} settings of `{family}` "
+    "perplexity and the centred score correlate at "
+    f"{ranks.written(r)}. {tells} Over all settings the correlation is "
+    f"{ranks.written(mixed)}, which mixes networks and stages of training."
 ))  # fmt: skip
 
 # %% [markdown]

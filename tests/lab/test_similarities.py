@@ -22,7 +22,8 @@ def scores():
         for method, shift in (("tied", 0.0), ("good", 0.05 + seed / 1000), ("same", 0.0)):
             for i, rho in enumerate(level):
                 row = {"model": method, "family": "f", "method": method, "seed": seed}
-                row |= {"perplexity": 90.0, "list": f"list {i}", "pairs": 50 if i == 11 else 200}
+                row |= {"perplexity": 90.0 + seed / 10 + (method == "good"), "valid": 91.0}
+                row |= {"beats": True, "list": f"list {i}", "pairs": 50 if i == 11 else 200}
                 wobble = 0.004 * (-1) ** (i + seed) * (method == "same")
                 value = 9.0 if i == 11 else rho + shift + wobble
                 rows.append(row | {"rho": value, "centred": rho / 2})
@@ -39,6 +40,10 @@ def test_methods_are_compared_by_pairs_of_seeds(scores):
     assert table.difference["good"] == pytest.approx(5.2)
     assert table.verdict["good"] == "better" and table.n["good"] == 3
     assert table.verdict["same"] == "no difference larger than 2 hundredths"
+    d = [100 * np.log((91 + s / 10) / (90 + s / 10)) for s in (1, 2, 3)]
+    assert table.perplexity["good"] == pytest.approx(np.mean(d))
+    low, high = table.loc["good", ["perplexity low", "perplexity high"]]
+    assert 0 < low < np.mean(d) < high
     assert similarities.compared(scores, "another").empty
 
 
@@ -92,12 +97,35 @@ def test_lists_overlap_in_either_order(monkeypatch):
     assert len(lists["WS-353"].pairs) > 350 and len(lists["SimLex-999"].pairs) == 999
 
 
-def test_every_label_of_a_model_is_its_own():
-    names = similarities.scores(evidence.read()).model.unique()
-    short = [similarities.short_name(name) for name in names]
-    assert len({*short}) == len(names) > 20
-    told = similarities.short_name("ptb/a/b optimisation.epochs=26,encoder.dropout=0.1")
-    assert told == "ptb/a/b epochs=26, dropout=0.1"
+def settings_of(rows) -> pd.DataFrame:
+    """Return scores of one list and seed by (model, family, beats, perplexity, valid, ρ)."""
+    columns = ["model", "family", "beats", "perplexity", "valid", "rho"]
+    table = pd.DataFrame(rows, columns=columns)
+    return table.assign(centred=-table.rho, list="one", pairs=200, seed=1)
+
+
+def test_a_recipe_stands_for_its_best_setting_that_beats_counting():
+    rows = [
+        ("a/b x=1", "a", True, 80.0, 90.0, 0.1),
+        ("a/b x=2", "a", True, 70.0, 95.0, 0.2),
+        ("a/b x=3", "a", False, 60.0, 60.0, 0.3),
+        ("a/c", "a", True, 75.0, 80.0, 0.4),
+    ]
+    table = similarities.by_recipe(settings_of(rows))
+    assert table.rho.to_dict() == {"a/c": 0.4, "a/b": 0.1}
+    assert similarities.by_recipe(settings_of(rows[:0]).astype({"beats": bool})).empty
+
+
+def test_a_correlation_over_all_settings_may_have_another_sign_within_a_family():
+    """Models that have learned little have high perplexity and no score."""
+    good = [(f"f/{i}", "f", True, 90.0 + i, 90.0, 0.2 + i / 100) for i in range(6)]
+    poor = [(f"g/{i}", "g", False, 900.0 + i, 90.0, 0.1 - i / 100) for i in range(6)]
+    table = similarities.with_perplexity(settings_of(good + poor), "f")
+    assert table.settings.tolist() == [12, 6, 6]
+    everywhere, _, within = table.raw
+    assert everywhere.r < 0 and within.r == pytest.approx(1)
+    assert table.centred.iloc[2].r == pytest.approx(-1)
+    assert similarities.with_perplexity(settings_of(good[:3]), "f").raw.iloc[2] is None
 
 
 def test_a_model_regains_what_holding_frequency_fixed_gives_back():
