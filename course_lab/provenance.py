@@ -66,25 +66,36 @@ def starts(last: Path, now: dict) -> list[dict]:
     return [start for start in earlier if start != now] + [now]
 
 
-def warn_of_changed_files(starts: list[dict], now: dict, folder: Path) -> None:
+def starts_of(source: dict) -> list[dict]:
+    """Return the origins of all starts of the run of this provenance, the last one first."""
+    return [source, *source.get("earlier_starts", ())]
+
+
+def changed_files(starts: Iterable[dict], now: dict[str, str]) -> list[str]:
+    """Return the files of the reader's own that have changed since any start of a run, in order.
+
+    starts: origins, whose `own_files` are digests by name; older ones have none.
+    now: the digests of the files that are loaded now.
+    """
+    before = [start["own_files"] for start in starts if "own_files" in start]
+    return sorted({file for files in before for file in elsewhere.changed(files, now)})
+
+
+def warn_of_changed_files(starts: Iterable[dict], now: dict[str, str], folder: Path) -> None:
     """Warn where a run was begun with other files of the reader's own than are loaded now.
 
     A file may hold much that does not concern the run, so the run goes on. Its provenance has the
     digests of every start.
 
-    starts, now: origins, whose `own_files` are digests by name; older ones have none.
+    starts, now: as `changed_files` takes them.
     folder: of the run.
     """
-    for start in starts:
-        files = elsewhere.changed(start.get("own_files", {}), now.get("own_files", {}))
-        if "own_files" in start and files:
-            warnings.warn(
-                f"{' and '.join(files)} has changed since the run in {folder} was begun; if that "
-                "concerns its model, bring the earlier file back, or remove the folder to train "
-                "again",
-                stacklevel=2,
-            )
-            return
+    if files := changed_files(starts, now):
+        warnings.warn(
+            f"{' and '.join(files)} has changed since the run in {folder} was begun; if that "
+            "concerns its model, bring the earlier file back, or remove the folder to train again",
+            stacklevel=2,
+        )
 
 
 def provenance(

@@ -197,7 +197,7 @@ def _prepare(
     origin: what runs now, the last of the run's starts.
     """
     starts = provenance.starts(folder / "last.safetensors", origin)
-    provenance.warn_of_changed_files(starts, origin, folder)
+    provenance.warn_of_changed_files(starts, origin.get("own_files", {}), folder)
     _check_order(experiment, corpus)
     benchmarks = fetched_benchmarks(experiment)
     model = experiment.build(len(corpus))
@@ -377,6 +377,6 @@ def _finished(
     results.check_weights(path, done)
     model = experiment.build(len(corpus)).to(device)
     restore(model, read_checkpoint(path)[0], str(path))
-    now = {"own_files": elsewhere.digests_of(experiment)}
-    provenance.warn_of_changed_files([done["provenance"]], now, folder)
+    starts = provenance.starts_of(done["provenance"])
+    provenance.warn_of_changed_files(starts, elsewhere.digests_of(experiment), folder)
     return Result(model.eval(), corpus, experiment, folder, *figures)

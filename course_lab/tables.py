@@ -250,12 +250,10 @@ def _interval(low: float, high: float, form: str) -> str:
     return f" [{low:{form}}, {high:{form}}]" if low == low else ""
 
 
-def _other_files(planned: Planned, provenance: dict) -> list[str]:
+def _other_files(planned: Planned, source: dict) -> list[str]:
     """Return the files of the reader's own that have changed since a run, or in its middle."""
     now = elsewhere.digests_of(planned.experiment())
-    starts = [provenance, *provenance.get("earlier_starts", ())]
-    before = [start["own_files"] for start in starts if "own_files" in start]
-    return sorted({file for files in before for file in elsewhere.changed(files, now)})
+    return provenance.changed_files(provenance.starts_of(source), now)
 
 
 def _made_with_another(file: str, keys: list[str]) -> str:

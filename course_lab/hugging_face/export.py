@@ -24,7 +24,7 @@ from course_lab.experiment import Experiment
 from course_lab.hugging_face import card, tokenizer
 from course_lab.own_text import is_own
 from course_lab.parts import Part
-from course_lab.provenance import warn_of_changed_files
+from course_lab.provenance import starts_of, warn_of_changed_files
 from course_lab.recipes import elsewhere
 from course_lab.vocabulary import Vocabulary, vocabulary_to_dict
 from course_lib.data import folders
@@ -72,8 +72,8 @@ def export(
     names = [f"{CODE}.py", *(file.path.name for file in files)]
     if len({*names}) < len(names):
         raise CourseError(f"one folder cannot hold two files of one name: {', '.join(names)}")
-    loaded = {"own_files": elsewhere.digests_of(experiment)}
-    warn_of_changed_files([result["provenance"]], loaded, source)
+    loaded = elsewhere.digests_of(experiment)
+    warn_of_changed_files(starts_of(result["provenance"]), loaded, source)
     experiment = _elsewhere(experiment)
     # its folder, under another name until it is whole
     part = folder.with_name(f".{folder.name}.part")

@@ -117,7 +117,9 @@ def test_a_run_that_goes_on_with_a_changed_file_warns_and_says_so(file, tmp_path
     after = hashlib.sha256(file.read_bytes()).hexdigest()
     assert result.provenance["own_files"] == {"my_recipes.py": after}
     assert result.provenance["earlier_starts"][0]["own_files"] == {"my_recipes.py": before}
-    # its table says so, and so does asking for the finished run with yet another file
+    # so do asking for the finished run, its table, and both with yet another file
+    with pytest.warns(UserWarning, match="my_recipes.py has changed since the run in .* was begun"):
+        course_lab.run(small(file), progress=False, device="cpu")
     plan = tmp_path / "plan.toml"
     plan.write_text(
         f'title = "t"\n[[runs]]\nrecipes = ["{file}:mine/gru/tied"]\nprofile = "smoke"\n'
