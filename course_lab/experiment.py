@@ -143,8 +143,8 @@ class Experiment:
     def _check_small(self) -> None:
         """Raise CourseError for a number that the option `small` of the corpus does not take."""
         hints = annotations((data.SentencePairs if self.translates else data.Corpus).small)
-        small = validated("corpus.small", self.corpus.options.get("small"), dict | None)
-        for name, value in (small or {}).items():
+        small = validated("corpus.small", self.corpus.options.get("small", {}), dict)
+        for name, value in small.items():
             if name not in hints:
                 raise unknown("option of small", name, hints)
             validated(f"corpus.small.{name}", value, hints[name])
@@ -237,9 +237,11 @@ class Experiment:
                 current = getattr(self, name)
                 if isinstance(current, Part):
                     changes[name] = Part(current.kind, current.options | value)
-                else:
+                elif isinstance(current, Optimisation):
                     _check_names(name, value, type(current))
                     changes[name] = replace(current, **value)
+                else:
+                    raise CourseError(f"{name} has no named settings; give the whole value")
         return replace(self, **changes)
 
 

@@ -143,8 +143,8 @@ def write_result(
     for name, value in _numbers(metrics):
         if not math.isfinite(value):
             raise CourseError(
-                f"{name} is {value} after the training of {experiment.name}, and no result; its "
-                f"weights are in {folder}"
+                f"{name} is {value} after the training of {experiment.name}, so there is no "
+                f"result; remove {folder} and train with a smaller learning rate or a clip"
             )
     content = {
         "experiment": experiment.to_dict(),

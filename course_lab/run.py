@@ -92,6 +92,8 @@ def run(
     where the folder holds another experiment or another text, and where the weights of a finished
     result, or those that it started from, are no longer the same.
     """
+    if not experiment.name:
+        raise CourseError("a run is called after its experiment; give the experiment a name")
     folder = Path(folder) if folder is not None else results.run_folder(experiment)
     check_trackers(trackers)
     options = _Options(callback, report, geometry_every, progress, checkpoint_seconds, deadline)
