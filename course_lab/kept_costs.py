@@ -156,7 +156,7 @@ def by_model(table: "pd.DataFrame") -> "pd.DataFrame":
     """
     import pandas as pd
 
-    plain = table[table.method.isin(["tied", "untied"]) & ~table.continued]
+    plain: Any = table[table.method.isin(["tied", "untied"]) & ~table.continued]
     both = plain.groupby("family").method.transform(lambda names: "tied" in set(names))
     plain = plain[(plain.method == "tied") | ~both]
     groups = plain.groupby(["text", "recipe", "machine", "precision", "size", "shape"])
