@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 # What of `course_lib` needs the extra `core`: texts, the training loop, evaluation, word pairs.
 NEED_CORE = ("data", "evaluation", "training.batches", "training.checkpoint", "training.loop")
-NEED_CORE += ("metrics.similarity",)
+NEED_CORE += ("training.run_state", "metrics.similarity")
 
 # Runs first in a process: of the installed packages only the allowed ones can be imported.
 ONLY = """

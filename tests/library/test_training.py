@@ -52,7 +52,8 @@ from course_lib.training.checkpoint import (
     write_atomically,
     write_json,
 )
-from course_lib.training.loop import fit, shard
+from course_lib.training.loop import fit
+from course_lib.training.run_state import shard
 
 
 @pytest.fixture
