@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import seaborn
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import AutoLocator, LogLocator, NullFormatter
 from matplotlib.transforms import Bbox
 
 from course_lab.plots.figures import _name_axes, wins
@@ -297,46 +297,54 @@ def shares(table, title: str) -> Figure:
     return figure
 
 
-def named_points(x, y, names, xlabel: str, ylabel: str, title: str) -> Figure:
-    """Draw points whose names stand beside them, on a logarithmic axis from left to right.
+def numbered_points(x, y, names, xlabel: str, ylabel: str, title: str) -> Figure:
+    """Draw numbered points, whose names the legend has, on a logarithmic axis from left to right.
 
-    x, y: (n,), x above 0. names: (n,), words. A name stands to the right or to the left of its
-    point, or a little lower or higher, where it lies on no point and on no name before it.
+    x, y: (n,), x above 0. names: (n,), words. A number stands beside its point, above or below,
+    where it lies on no point and on no number before it.
     """
-    figure, ax = panels(height=4.2)
+    figure, ax = panels(height=4.2 + 0.13 * len(names))
     x, y = (np.asarray(values, float) for values in (x, y))
-    ax.plot(x, y, linestyle="", marker="o", color=COLOURS[0])
+    ax.plot(x, y, linestyle="", marker="o", markersize=4, color=COLOURS[0])
     ax.set(xscale="log")
-    ax.margins(x=0.2, y=0.12)
+    if x.max() < 10 * x.min():  # hardly a power of ten would be a tick
+        _written_out(ax.xaxis, (1,))
+        ax.xaxis.set_major_locator(AutoLocator())
+    ax.margins(x=0.08, y=0.12)
     _name_axes(ax, xlabel, ylabel, "")
     figure.suptitle(textwrap.fill(title, WIDTH))
+    for number, name in enumerate(names, 1):
+        ax.plot([], [], linestyle="", label=f"{number}  {name}")
+    figure.legend(loc="outside lower center", ncols=3, fontsize=9, handlelength=0)
     figure.draw_without_rendering()  # or the axes would not have their limits and place yet
     places = ax.transData.transform(np.column_stack([x, y])) * 72 / figure.dpi  # in points
-    taken = [Bbox.from_bounds(across - 4, up - 4, 8, 8) for across, up in places]
-    for i, name in enumerate(names):
+    taken = [Bbox.from_bounds(across - 2.5, up - 2.5, 5, 5) for across, up in places]
+    for i, place in enumerate(places):
+        number = str(i + 1)
         others = taken[:i] + taken[i + 1 :]
-        shift, side, box = _free_side(places[i], len(name), others)
+        shift, box = _free_side(place, len(number), others)
         taken.append(box)
-        place = {"xytext": shift, "textcoords": "offset points", "ha": side, "va": "center"}
-        ax.annotate(name, (x[i], y[i]), fontsize=9, color=INK, path_effects=HALO, **place)
+        style = {"ha": "center", "va": "center", "fontsize": 9, "color": INK}
+        style |= {"xytext": shift, "textcoords": "offset points", "path_effects": HALO}
+        ax.annotate(number, (x[i], y[i]), **style)
     return figure
 
 
-def _free_side(place, letters: int, others: list[Bbox]) -> tuple[tuple[int, int], str, Bbox]:
-    """Return how far from its point a name of so many letters stands, its side, and its box.
+def _free_side(place, letters: int, others: list[Bbox]) -> tuple[tuple[float, float], Bbox]:
+    """Return how far from its point the middle of a number of so many letters stands, and its box.
 
-    All in points. The first side on which the box overlaps no other one is taken, else the last.
+    All in points. Of all sides, the nearest first, that is taken whose box is the first to overlap
+    no other one, else the last.
     """
-    wide, high = 5.2 * letters, 11.0
-    found = []
-    for up in (0, -9, 9):
-        for across, side in ((7, "left"), (-7, "right")):
-            left = place[0] + across - wide * (side == "right")
-            box = Bbox.from_bounds(left, place[1] + up - high / 2, wide, high)
-            found.append(((across, up), side, box))
+    wide, high = 6.2 * letters, 10.0
+    for far in (1.0, 1.6, 2.2):
+        for across, up in ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1)):
+            shift = far * across * (4 + wide / 2), far * up * (3.5 + high / 2)
+            corner = place + np.array(shift) - (wide / 2, high / 2)
+            box = Bbox.from_bounds(*corner, wide, high)
             if not box.count_overlaps(others):
-                return found[-1]
-    return found[-1]
+                return shift, box
+    return shift, box
 
 
 def priced(table, on_front, xlabel: str, title: str) -> Figure:

@@ -782,17 +782,19 @@ def test_wins_names_rows_and_columns_and_counts_every_pair_but_oneself():
     ("x", "y"),
     [
         ([100, 101, 102, 300, 20], [0.1, 0.1, 0.105, 0.5, 0.3]),
-        # Laid out before the axes have their limits, two of these names would meet.
+        # Laid out before the axes have their limits, two of these would meet.
         ([130, 220, 129, 188, 201], [0.139, 0.144, 0.137, 0.111, 0.148]),
         ([189, 193, 107, 158, 187], [0.19, 0.146, 0.118, 0.126, 0.194]),
     ],
 )
-def test_no_name_lies_on_another_name_or_point(x, y):
+def test_no_number_lies_on_another_number_or_point(x, y):
     names = ["first", "second", "third", "fourth", "fifth"]
-    figure = plots.named_points(x, y, names, "x", "y", "A title")
+    figure = plots.numbered_points(x, y, names, "x", "y", "A title")
     figure.draw_without_rendering()
     boxes = [text.get_window_extent() for text in figure.axes[0].texts]
-    assert [text.get_text() for text in figure.axes[0].texts] == names
+    assert [text.get_text() for text in figure.axes[0].texts] == ["1", "2", "3", "4", "5"]
+    (legend,) = figure.legends
+    assert [text.get_text().split("  ")[1] for text in legend.get_texts()] == names
     ax = figure.axes[0]
     points = ax.transData.transform(np.column_stack([x, y]))
     for i, box in enumerate(boxes):
