@@ -18,49 +18,35 @@ if TYPE_CHECKING:
     import pandas as pd
 
 GAMMAS = np.arange(0.55, 3.01, 0.05)  # of the theorem, which are tried at a trained matrix
-COLUMNS = [
-    "setting",
-    "family",
-    "method",
-    "seed",
-    "text",
-    "tier",
-    "tokens",
-    "words",
-    "gamma",
-    "all but gamma",
-]
-COLUMNS += ["all but shape", "train", "valid", "test", "gap", "last gap", "sigma"]
+COLUMNS = ["family", "method", "seed", "text", "loses", "gamma", "all but gamma"]
+COLUMNS += ["all but shape", "train", "test", "gap", "last gap", "sigma"]
 
 
 def runs(of: Evidence) -> "pd.DataFrame":
     """Return a row for each language model whose training loss is known at its best epoch.
 
-    Columns: setting, a number for each; family, method, seed, text, tier; tokens of the training
-    split, by the tokens that an epoch reads; words, the size of a cut vocabulary; train, valid and
-    test, losses at the best epoch; gap and last gap, of the validation split at the best epoch and
-    at the last; sigma, the singular values.
+    Columns: family, method, seed, text; loses, whether the setting is
+    known to lose to counting; train and test, losses at the best epoch; gap and last gap, of the
+    validation split at the best epoch and at the last; sigma, the singular values.
     gamma, of the prior. all but gamma: a digest of all other settings. all but shape: the same
     digest with the prior's norm in place of its scale. The three are None without a prior.
     """
     import pandas as pd
 
     rows = []
-    for number, (setting, members) in enumerate(of.settings.items()):
+    for setting, members in of.settings.items():
         for seed, run in members.items():
             epochs = {epoch["epoch"]: epoch for epoch in run.content["epochs"]}
             best = epochs.get(run.content["metrics"].get("best_epoch"))
             if best is None or run.figure("test_bleu") is not None:
                 continue
             last = epochs[max(epochs)]
-            corpus = run.content["experiment"]["corpus"]["options"].get("small", {})
             family = evidence.family_of(setting.recipe)
-            row = {"setting": number, "family": family, "method": run.method, "seed": seed}
-            row |= {"tier": run.tier}
-            row |= {"text": evidence.title_of(setting.text), "tokens": best["tokens"]}
-            row |= {"words": corpus.get("words"), **_prior(run)}
+            row = {"family": family, "method": run.method, "seed": seed}
+            row |= {"text": evidence.title_of(setting.text), **_prior(run)}
+            row |= {"loses": of.beats_counting(setting) is False}
             row |= {"train": np.log(best["train_perplexity"])}
-            row |= {split: np.log(run.perplexity(split)) for split in ("valid", "test")}
+            row |= {"test": np.log(run.perplexity("test"))}
             row |= {"gap": _gap(best), "last gap": _gap(last)}
             values = run.content["metrics"].get("geometry", {}).get("singular_values")
             rows.append(row | {"sigma": values})
@@ -93,9 +79,9 @@ def sweep(table: "pd.DataFrame", alike: str = "all but gamma") -> "pd.DataFrame"
     alike: the column that the group shares; "all but shape" lets the scale of the prior follow γ so
     that the norm stays.
 
-    A row is a value of γ. Columns: seeds; the means of train, test, gap and last gap; against the
-    least γ, by pairs of seeds, the difference of each of train, test and gap in hundredths of a nat
-    with its interval. Empty where no group has two.
+    A row is a value of γ. Columns: seeds; loses, of `runs`; the means of train, test, gap and last
+    gap; against the least γ, by pairs of seeds, the difference of each of train, test and gap in
+    hundredths of a nat with its interval. Empty where no group has two.
     """
     import pandas as pd
 
@@ -109,7 +95,11 @@ def sweep(table: "pd.DataFrame", alike: str = "all but gamma") -> "pd.DataFrame"
     }
     first = by_gamma[min(by_gamma)]
     for gamma, g in by_gamma.items():
-        row = {"seeds": len(g), **g[["train", "test", "gap", "last gap"]].mean()}
+        row = {
+            "seeds": len(g),
+            "loses": g.loses.any(),
+            **g[["train", "test", "gap", "last gap"]].mean(),
+        }
         for figure in ("train", "test", "gap"):
             d = (100 * (g[figure] - first[figure])).dropna()
             if gamma != min(by_gamma) and len(d) > 1:
@@ -119,11 +109,62 @@ def sweep(table: "pd.DataFrame", alike: str = "all but gamma") -> "pd.DataFrame"
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("γ")
 
 
+def shown(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return a table of `sweep` for readers, each change with its interval in one column."""
+    told = table.round(3)
+    for figure in ("train", "test", "gap"):
+        names = [f"{figure} {part}" for part in ("change", "low", "high")]
+        if set(names) <= set(told):
+            changes = [
+                "" if np.isnan(mean) else f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
+                for mean, low, high in told[names].to_numpy()
+            ]
+            told = told.drop(columns=names).assign(**{names[0]: changes})
+    return told
+
+
+def change_told(table: "pd.DataFrame", figure: str, gamma: float | None = None) -> str:
+    """Return how a figure of `sweep` changes from the least γ to another, in nats, in words.
+
+    gamma: the other one; the greatest if None.
+    """
+    names = [f"{figure} {part}" for part in ("change", "low", "high")]
+    row = table.iloc[-1] if gamma is None else table.loc[gamma]
+    mean, low, high = row[names] / 100
+    return f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"
+
+
+def steeper_told(table: "pd.DataFrame") -> str:
+    """Return whether the greatest γ generalises better than the least, in words.
+
+    table: of `sweep`, the norm held. Yes wants a gap and a test loss that surely fall, and no wants
+    a test loss that surely rises. All else is undecided.
+    """
+    if "test change" not in table:
+        return "Untested: no γ is kept beside another one of the same norm and seeds"
+    last = table.iloc[-1]
+    is_better = last["test high"] < 0 and last["gap high"] < 0
+    answer = "Yes" if is_better else "No" if last["test low"] > 0 else "Undecided"
+    falls = [f"{gamma:g}" for gamma in table.index[table["gap high"] < 0]]
+    fall = f"the gap surely falls at γ = {', '.join(falls)}" if falls else "no fall of it is sure"
+    told = (
+        f"{answer}. With the norm held the test loss changes by {change_told(table, 'test')} nats "
+        f"from γ = {table.index[0]:g} to {table.index[-1]:g}, and the gap by "
+        f"{change_told(table, 'gap')}: {fall}"
+    )
+    if (best := table.test.idxmin()) in (table.index[0], table.index[-1]):
+        return told
+    return (
+        f"{told}. The least test loss is at γ = {best:g}, where it changes by "
+        f"{change_told(table, 'test', best)}, and the gap by {change_told(table, 'gap', best)}"
+    )
+
+
 def at_trained(table: "pd.DataFrame", family: str) -> "pd.DataFrame":
     """Return theorem 4.1 evaluated at the word matrices that a family of models has trained.
 
-    table: of `runs`. A row is a method, with the means over its seeds. Columns: falls, the
-    largest γ with σ_k ≤ σ₁ k^{−γ} for every k; bound, the least of head and tail over m and over γ,
+    table: of `runs`. A row is a method, with the means over its seeds. Columns: bound,
+    the least of head and tail over m and over γ,
     divided by C₁ A N / √n; norm, ‖W‖_F; gap, at the best epoch; test, the loss; seeds. The
     theorem wants σ_k ≤ k^{−γ}, so the bound is that of W / c times c, for the least c with
     σ_k ≤ c k^{−γ}.
@@ -135,13 +176,11 @@ def at_trained(table: "pd.DataFrame", family: str) -> "pd.DataFrame":
     runs: Any = members.itertuples()
     for row in runs:
         sigma = np.sort(np.asarray(row.sigma, float))[::-1]
-        k = np.arange(1, len(sigma) + 1)
-        falls = (np.log(sigma[0] / sigma[1:]) / np.log(k[1:])).min()
         least = min(_head_and_tail(sigma, gamma) for gamma in GAMMAS)
-        figures = {"falls": falls, "bound": least, "norm": np.linalg.norm(sigma)}
+        figures = {"bound": least, "norm": np.linalg.norm(sigma)}
         figures |= {"gap": row.gap, "test": row.test}
         rows.append({"method": row.method, **figures})
-    columns = ["method", "falls", "bound", "norm", "gap", "test"]
+    columns = ["method", "bound", "norm", "gap", "test"]
     groups = pd.DataFrame(rows, columns=columns).groupby("method")
     means: Any = groups.mean()
     return means.assign(seeds=groups.size()).sort_values("bound")
@@ -231,28 +270,3 @@ def remark(table: "pd.DataFrame") -> "pd.DataFrame":
             rows[tokens] = row
     names = [f"{f}{end}" for f in ("train", "gap", "test") for end in ("", " low", " high")]
     return pd.DataFrame.from_dict(rows, orient="index", columns=[*names, "seeds"])
-
-
-def by_size(table: "pd.DataFrame", method: str = "tied") -> "pd.DataFrame":
-    """Return the gap of a method's best setting on each text, the smallest text first.
-
-    The setting is the best on validation text, of the settings with most seeds.
-
-    Columns: tokens, words, seeds, gap at the best epoch and at the last, spread over seeds.
-    """
-    import pandas as pd
-
-    columns = ["tokens", "words", "seeds", "gap", "last gap", "sd"]
-    rows = {}
-    for text, group in table.loc[table.method == method].groupby("text"):
-        losses = group.groupby("setting").valid.agg(["mean", "size"])
-        best = losses["mean"][losses["size"] == losses["size"].max()].idxmin()
-        chosen = group[group.setting == best]
-        row = {"tokens": chosen.tokens.iloc[0], "words": chosen.words.iloc[0]}
-        row |= {
-            "seeds": len(chosen),
-            "gap": chosen.gap.mean(),
-            "last gap": chosen["last gap"].mean(),
-        }
-        rows[text] = row | {"sd": chosen.gap.std()}
-    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).sort_values("tokens")
