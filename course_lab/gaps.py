@@ -142,10 +142,11 @@ def steeper_told(table: "pd.DataFrame") -> str:
     """
     if "test change" not in table:
         return "Untested: no γ is kept beside another one of the same norm and seeds"
-    last = table.iloc[-1]
+    last: Any = table.iloc[-1]
     is_better = last["test high"] < 0 and last["gap high"] < 0
     answer = "Yes" if is_better else "No" if last["test low"] > 0 else "Undecided"
-    falls = [f"{gamma:g}" for gamma in table.index[table["gap high"] < 0]]
+    highs: Any = table["gap high"]
+    falls = [f"{gamma:g}" for gamma, high in highs.items() if high < 0]
     fall = f"the gap surely falls at γ = {', '.join(falls)}" if falls else "no fall of it is sure"
     told = (
         f"{answer}. With the norm held the test loss changes by {change_told(table, 'test')} nats "

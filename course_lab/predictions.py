@@ -204,9 +204,9 @@ def pairs_of_lists(ours: "pd.DataFrame", printed: "pd.DataFrame") -> "pd.DataFra
     """
     import pandas as pd
 
-    ours = ours[ours.place.isin(published.contexts("S2").place)]
+    alike: Any = ours[ours.place.isin(published.contexts("S2").place)]
     models = {("print", m, 0): g for m, g in printed.groupby("method")}
-    by_seed: Any = ours.groupby(["method", "seed"])
+    by_seed = alike.groupby(["method", "seed"])
     models |= {("ours", PRINTED.get(m, m), s): g for (m, s), g in by_seed}
     best = {
         name: {place: list(g.word) for place, g in group.groupby("place")}
@@ -223,7 +223,7 @@ def pairs_of_lists(ours: "pd.DataFrame", printed: "pd.DataFrame") -> "pd.DataFra
 
 def shared_words(pairs: "pd.DataFrame") -> "pd.DataFrame":
     """Return the mean of each kind of `pairs_of_lists`: pairs, shared of five, same first word."""
-    kinds = pairs.groupby("kind", sort=False)
+    kinds: Any = pairs.groupby("kind", sort=False)
     means = kinds[["shared", "first"]].mean()
     means.insert(0, "pairs", kinds.size())
     names = {"shared": "shared of five", "first": "same first word"}

@@ -25,14 +25,10 @@ from course_lib.ranges import Count, InRange, check
 
 @dataclass(frozen=True)
 class Ngrams(InRange):
-    """The settings of an n-gram model, which an experiment names where a network has its encoder.
+    """The settings of an n-gram model, which an experiment names where a network has its encoder."""
 
-    order: the longest n-gram; modified: three discounts an order, otherwise one.
-    CourseError for an order below 1.
-    """
-
-    order: Count = 5
-    modified: bool = True
+    order: Count = 5  # the longest n-gram
+    modified: bool = True  # three discounts an order, otherwise one
 
     def fit(self, tokens, eos: int, vocabulary: int) -> "KneserNey":
         """Return the model that has counted a text, see `KneserNey.fit`."""
