@@ -236,7 +236,8 @@ def answer(changes: "pd.DataFrame") -> str:
     changes: of `interventions` by test perplexity. A fall counts for the rank alone only where the
     setting is known to add no parameters.
     """
-    rows = distinct(changes[changes.evidence])
+    evident: Any = changes[changes.evidence]
+    rows: Any = distinct(evident)
     if rows.empty:
         return "No intervention is kept that is evidence, so the question is open."
     falls, rises = rows.high < 0, rows.low > 0

@@ -75,7 +75,8 @@ def by_recipe(table: "pd.DataFrame") -> "pd.DataFrame":
 
     The best one has the least validation perplexity. The index is the recipe, the best ρ first.
     """
-    means = by_run(table[table.beats]).groupby("model").mean()
+    beating: Any = table[table.beats]
+    means: Any = by_run(beating).groupby("model").mean()
     if means.empty:
         return means
     best = means.valid.groupby([model.partition(" ")[0] for model in means.index]).idxmin()
@@ -92,11 +93,11 @@ def with_perplexity(table: "pd.DataFrame", family: str) -> "pd.DataFrame":
     import pandas as pd
 
     beats = f"beat {evidence.COUNTING}"
-    sets = {"all settings": table, f"settings that {beats}": table[table.beats]}
+    sets: dict[str, Any] = {"all settings": table, f"settings that {beats}": table[table.beats]}
     sets[f"{family}, settings that {beats}"] = table[table.beats & (table.family == family)]
     rows = {}
     for name, part in sets.items():
-        means = by_run(part).groupby("model").mean()
+        means: Any = by_run(part).groupby("model").mean()
         pair = (_spearman(means.perplexity, means[score]) for score in ("rho", "centred"))
         rows[name] = [len(means), *pair]
     index = ["settings", "raw", "centred"]

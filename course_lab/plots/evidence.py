@@ -340,8 +340,8 @@ def _free_side(place, letters: int, others: list[Bbox]) -> tuple[tuple[float, fl
     for far in (1.0, 1.6, 2.2):
         for across, up in ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1)):
             shift = far * across * (4 + wide / 2), far * up * (3.5 + high / 2)
-            corner = place + np.array(shift) - (wide / 2, high / 2)
-            box = Bbox.from_bounds(*corner, wide, high)
+            left, bottom = place + np.array(shift) - (wide / 2, high / 2)
+            box = Bbox.from_bounds(left, bottom, wide, high)
             if not box.count_overlaps(others):
                 return shift, box
     return shift, box
