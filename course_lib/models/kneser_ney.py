@@ -25,7 +25,7 @@ from course_lib.ranges import Count, InRange, check
 
 @dataclass(frozen=True)
 class Ngrams(InRange):
-    """The settings of an n-gram model, which an experiment names where a network has its encoder."""
+    """The settings of an n-gram model, which stand where a network has its encoder."""
 
     order: Count = 5  # the longest n-gram
     modified: bool = True  # three discounts an order, otherwise one
