@@ -141,11 +141,11 @@ else:
 # ## The ledger
 #
 # The ledger has one row a claim. Both numbers are differences of the method from its baseline in per cent of the
-# column *figure*, 100 times the difference of logarithms. So −4 % means a perplexity of 96 where the baseline
-# has 100. For a large rise this number is smaller than the per cent of the figure itself, for a large fall it is
-# greater, and a very large one is printed as a factor. Some claims compare a figure with a level, such as a share of 0.9; then each seed
-# counts as a pair. *Published* is the mean over the rows that the paper prints for the claim. *Ours* is the mean
-# over pairs of runs that share a seed, with its 95 % interval.
+# column *figure*, 100 times the difference of logarithms. So −4 % means a perplexity of 96 where the baseline has
+# 100. For a large rise this number is smaller than the per cent of the figure itself, for a large fall it is
+# greater, and a very large one is printed as a factor. Some claims compare a figure with a level, such as a share
+# of 0.9; then each seed counts as a pair. *Published* is the mean over the rows that the paper prints for the
+# claim. *Ours* is the mean over pairs of runs that share a seed, with its 95 % interval.
 #
 # The test is the paired t-test. Its $p$ is corrected by Holm over all claims that a comparison of runs can test,
 # whether runs are kept or not. So new runs of one claim do not weaken the verdict of another. The printed interval
@@ -197,7 +197,8 @@ if number["untested"] < len(ledger):
 # ## What is covered
 #
 # Several comparisons may test one claim. The table has for each claim with runs, and for each tier, how many
-# pairs of seeds the comparison with the most of them has. Here *desk* holds *another model* as well. In the ledger another comparison may decide, because a
+# pairs of seeds the comparison with the most of them has. Here *desk* holds *another model* as well. In the ledger
+# another comparison may decide, because a
 # better tier counts for more than the pairs do. The third column counts the pairs that are no evidence: pairs of
 # models that lose to counting, pairs on a part of a text, and single pairs.
 

@@ -47,18 +47,19 @@ OWN = []  # folders of finished runs of yours, to count as kept ones do
 CONTEXTS = [1, 8, 15]  # numbers of the contexts that are shown whole
 
 # %%
-import numpy as np
+import numpy as np  # noqa: I001
 from IPython.display import Markdown, display
 
-from course_lab import evidence, plots, predictions, published
+from course_lab import evidence, likely_words, plots, predictions
+from course_lab import published, token_gains
 from course_lab.progress import check
 
 of = evidence.read(OWN)
 every = predictions.chosen(of)
 runs, losing = predictions.sort_out(of, every)
 family = predictions.name_of(every) or "no family"
-ours = predictions.own_words(runs)
-printed = predictions.printed_words()
+ours = likely_words.own_words(runs)
+printed = likely_words.printed_words()
 
 # %% [markdown]
 # ## Predict
@@ -73,8 +74,8 @@ printed = predictions.printed_words()
 # Methods are compared within a *family*: one model, text and budget. The predictions below belong to the family
 # in which the most methods have kept their predictions. The methods come from lessons
 # [5](05_tying_and_augmented_loss.ipynb) to [11b](11b_more_remedies.ipynb). The method `tied-then-untied` shares
-# one matrix for two thirds of the training, as [lesson 12](12_record_holders.ipynb) explains. We leave out models that predict worse
-# than Kneser-Ney of order 5, by the rule of [notebook 30](30_leaderboard.ipynb).
+# one matrix for two thirds of the training, as [lesson 12](12_record_holders.ipynb) explains. We leave out models
+# that predict worse than Kneser-Ney of order 5, by the rule of [notebook 30](30_leaderboard.ipynb).
 
 # %%
 methods = sorted({run.method for run in runs})
@@ -107,14 +108,14 @@ places = published.contexts("S2").set_index("number")
 for number in CONTEXTS:
     place, word = places.loc[number, ["place", "next"]]
     display(Markdown(f"**Context {number}: the next word is “{word}”.**"))
-    display(predictions.beside(ours, printed, place))
+    display(likely_words.beside(ours, printed, place))
 
 # %% [markdown]
 # How often does the right word come first, and how often is it among five? The readable part of the printed
 # table differs from model to model, so each share has its own number of contexts:
 
 # %%
-right = predictions.right_words(ours, printed)
+right = likely_words.right_words(ours, printed)
 right.round(2)
 
 # %% [markdown]
@@ -125,10 +126,10 @@ right.round(2)
 # Eighteen contexts say little. Many results of ours keep the same shares over all tokens of the test split:
 
 # %%
-over_all = predictions.right_of_all(runs)
+over_all = likely_words.right_of_all(runs)
 none = "*No run of this family keeps these shares so far.*"
 display(over_all if len(over_all) else Markdown(none))
-among = predictions.orders_told(runs, right) or none
+among = likely_words.orders_told(runs, right) or none
 display(Markdown(among))
 
 # %% [markdown]
@@ -138,19 +139,19 @@ display(Markdown(among))
 # pair of models at every context. Two methods of ours share their seed.
 
 # %%
-pairs = predictions.pairs_of_lists(ours, printed)
-display(predictions.shared_words(pairs).round(2))
-lists = predictions.apart_told(pairs)
+pairs = likely_words.pairs_of_lists(ours, printed)
+display(likely_words.shared_words(pairs).round(2))
+lists = likely_words.apart_told(pairs)
 lists = lists or "*No two methods of ours can be compared so far.*"
 display(Markdown(lists))
 
 # %%
 # NBVAL_CHECK_OUTPUT
-by_print = predictions.pairs_of_lists(ours.iloc[:0], printed)
-by_method = predictions.shared_words(by_print)["shared of five"].iloc[0]
+by_print = likely_words.pairs_of_lists(ours.iloc[:0], printed)
+by_method = likely_words.shared_words(by_print)["shared of five"].iloc[0]
 print(f"two printed methods share {by_method:.1f} of five words")
 gain = np.tile([1.0, -1.0], 500)  # a mean of 0 in every block
-low_high = predictions.bootstrap(gain)
+low_high = token_gains.bootstrap(gain)
 print("gains of 1 and -1 in turn have the interval", low_high)
 
 # %% [markdown]
@@ -161,16 +162,17 @@ print("gains of 1 and -1 in turn have the interval", low_high)
 # that follows each phrase, the mean over seeds, and below it are our five words.
 
 # %%
-display(predictions.next_words(runs).drop(columns="phrase").T.round(3))
+display(likely_words.next_words(runs).drop(columns="phrase").T.round(3))
 for phrase in published.contexts("4").itertuples():
-    best = predictions.beside(ours, ours[:0], phrase.place)
+    best = likely_words.beside(ours, ours[:0], phrase.place)
     if len(best):  # newer results keep the five likeliest words here
         said = f"**{phrase.phrase}: the next word is “{phrase.next}”.**"
         display(Markdown(said), best)
 
 # %% [markdown]
-# The paper's claim can be tested on every token: with tying and the augmented loss together, the words “&lt;unk&gt;”, “a”, “an” and “the” are predicted with
-# *less* probability, because they are near to no other word.
+# The paper's claim can be tested on every token: with tying and the augmented loss together, the words
+# “&lt;unk&gt;”, “a”, “an” and “the” are predicted with *less* probability, because they are near to no other
+# word.
 #
 # The table has the mean probability of each word over seeds. *There* means the places where it is the next word,
 # and *elsewhere* means all other places. The probabilities are small, so we compare their logarithms: a
@@ -207,7 +209,8 @@ display(Markdown(four))
 # Perplexity comes from a mean over tokens, and a handful of words make up a large share of the tokens. A
 # remedy for rare words should lower the loss where the words are rare. The table has the loss in nats a
 # token, by how often a word occurs in the training split. Below are the differences from the tied softmax in
-# hundredths of a nat, with 95 % intervals over seeds. The last table has the groups of words in which a method surely differs:
+# hundredths of a nat, with 95 % intervals over seeds. The last table has the groups of words in which a method
+# surely differs:
 
 # %%
 losses = predictions.by_group(runs)
@@ -308,17 +311,17 @@ if len(errors):
 #
 # Two models read the same test split, so each token has a pair of losses. The difference of the two losses,
 # averaged over the seeds that both models have, is the token's *gain*. We compare the tied softmax with the
-# method of least validation perplexity among those that share two seeds or more with it. The interval of the mean gain comes from a bootstrap over blocks of 100 tokens, because the losses of
-# neighbours depend on each other. The interval says how much the gain depends on this text. The interval says
-# nothing about another seed.
+# method of least validation perplexity among those that share two seeds or more with it. The interval of the mean
+# gain comes from a bootstrap over blocks of 100 tokens, because the losses of neighbours depend on each other.
+# The interval says how much the gain depends on this text. The interval says nothing about another seed.
 
 # %%
-pair = predictions.two(runs)
-kept_losses = [predictions.token_losses(t.runs.values()) for t in pair]
-gain = predictions.gained(*kept_losses[::-1]) if pair else np.empty(0)
+pair = token_gains.two(runs)
+kept_losses = [token_gains.token_losses(t.runs.values()) for t in pair]
+gain = token_gains.gained(*kept_losses[::-1]) if pair else np.empty(0)
 if len(gain):
     common = len(kept_losses[0].keys() & kept_losses[1].keys())
-    gains = predictions.gain_told(pair, gain, common)
+    gains = token_gains.gain_told(pair, gain, common)
 else:
     gains = "no two methods with losses of tokens are kept"
 display(Markdown(f"*{gains}.*"))
@@ -330,14 +333,14 @@ display(Markdown(f"*{gains}.*"))
 # regression to the mean, and no finding.
 
 # %%
-likely = predictions.by_likelihood(*(kept_losses[::-1] or [{}, {}]))
+likely = token_gains.by_likelihood(*(kept_losses[::-1] or [{}, {}]))
 likely.round(4)
 
 # %%
 spread_said = ""
 if len(gain):
     shares = np.linspace(0, 1, 101)
-    part = predictions.concentration(gain, shares)
+    part = token_gains.concentration(gain, shares)
     up = (gain > 0).mean()
     most = likely.part.abs().idxmax()
     spread_said = (

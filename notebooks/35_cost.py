@@ -121,8 +121,8 @@ relative.round(2).astype(object).fillna("")
 # PyTorch. There is one benchmark for each kind of processor. *Ours* is our speed in tokens a second. *Times
 # plain* divides our speed by that of the plain form. The products of matrices alone would allow a certain speed,
 # and *share of limit* is our speed divided by this limit. *Times reference* divides our speed by that of the
-# papers' released code on another machine, so it does not compare the codes alone. The rows *cache* and *dynamic* adapt a trained
-# model to the test text. *Memory* is our peak divided by that of the plain form.
+# papers' released code on another machine, so it does not compare the codes alone. The rows *cache* and *dynamic*
+# adapt a trained model to the test text. *Memory* is our peak divided by that of the plain form.
 
 # %%
 shown = bench.set_index(["machine", "model", "precision"])

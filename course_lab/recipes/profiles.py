@@ -123,7 +123,8 @@ def _small_corpus(e: Experiment, name: str) -> Part:
 
     CourseError where another text was asked for by name, in whose place the embedded one would be.
     """
-    if e.name == f"{e.corpus.kind}/{name_in(e.name)}" != name_in(e.name):
+    recipe = name_in(e.name)
+    if e.name != recipe and e.name == f"{e.corpus.kind}/{recipe}":
         raise CourseError(
             f"the profile {name} reads an embedded text in place of {e.corpus.kind}; leave the "
             "corpus off, or take the profile desk or standard"

@@ -122,7 +122,7 @@ class KneserNey:
         return np.log(probability[stream != self.vocabulary])
 
     def size(self) -> int:
-        """Return the number of different n-grams that the model holds."""
+        """Return how many different n-grams there are; the start of a line counts as a word."""
         return sum(len(order.keys) for order in self.orders)
 
     def perplexity(self, tokens) -> float:

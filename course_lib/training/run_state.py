@@ -1,6 +1,6 @@
-"""What a training run holds, writes to its checkpoints and reads back.
+"""A training run holds this state, writes it to its checkpoints and reads it back.
 
-`loop` has the steps and epochs that change it.
+The steps and epochs in `loop` change it.
 """
 
 import math

@@ -10,12 +10,14 @@ from course_lab import (
     claims,
     evidence,
     gaps,
+    likely_words,
     predicting,
     predictions,
     published,
     ranks,
     results,
     similarities,
+    token_gains,
 )
 from tests import evidence_sample
 
@@ -44,33 +46,33 @@ def test_the_context_of_most_methods_is_chosen(runs):
 def test_the_printed_contexts_are_the_places_that_results_keep():
     places = published.contexts("S2")
     assert set(places.place) < set(predicting.PLACES["ptb"]) and len(places) == 18
-    printed = predictions.printed_words()
+    printed = likely_words.printed_words()
     known = dict(zip(places.number, places.place, strict=True))
     assert (printed.context.map(known) == printed.place).all()
     assert (published.contexts("4").phrase != "").all()
 
 
 def test_shares_of_all_tokens_are_of_the_runs_that_keep_them(runs):
-    shares = predictions.right_of_all(runs)
+    shares = likely_words.right_of_all(runs)
     assert shares.loc["mos"].tolist() == [3, "20.0 [20.0, 20.0]", "42.0 [42.0, 42.0]"]
     older = {"metrics": {"predictions": {"places": {}}}}
     some = [run if run.seed == 1 else replace(run, content=older) for run in runs]
     some = [run for run in some if run.method != "tied" or run.seed > 1]
-    shares = predictions.right_of_all(some)
+    shares = likely_words.right_of_all(some)
     assert shares.loc["mos"].tolist() == [1, "20.0", "42.0"] and "tied" not in shares.index
 
 
 def test_the_order_over_all_tokens_is_held_against_that_of_the_contexts(runs):
     right = pd.DataFrame({"among five": [0.3, 0.2]}, index=["mos, ours", "tied, ours"])
-    told = predictions.orders_told(runs, right)
+    told = likely_words.orders_told(runs, right)
     assert told.startswith("Over all tokens of the test split `mos` has the right word among five")
     assert "42.0 % [42.0, 42.0], and `tied` in 40.0 %" in told
     assert told.endswith("The eighteen contexts have the two in the same order: 30 % and 20 %.")
-    assert "in another order: 10 %" in predictions.orders_told(
+    assert "in another order: 10 %" in likely_words.orders_told(
         runs, right.assign(**{"among five": [0.1, 0.2]})
     )
-    assert predictions.orders_told(runs, right[:0]).endswith("40.0, 40.0].")
-    assert predictions.orders_told([r for r in runs if r.method == "mos"], right) == ""
+    assert likely_words.orders_told(runs, right[:0]).endswith("40.0, 40.0].")
+    assert likely_words.orders_told([r for r in runs if r.method == "mos"], right) == ""
 
 
 def test_a_model_that_loses_to_counting_is_sorted_out(of, runs):
@@ -82,8 +84,8 @@ def test_a_model_that_loses_to_counting_is_sorted_out(of, runs):
 
 
 def test_right_words_are_counted_by_method_and_source(runs):
-    ours, printed = predictions.own_words(runs), predictions.printed_words()
-    right = predictions.right_words(ours, printed)
+    ours, printed = likely_words.own_words(runs), likely_words.printed_words()
+    right = likely_words.right_words(ours, printed)
     assert right.loc["mos, ours"].tolist() == [18, 0, 1]
     assert right.loc["tied, ours", "among five"] == 0
     rows = printed[(printed.method == "mos**")]
@@ -93,24 +95,24 @@ def test_right_words_are_counted_by_method_and_source(runs):
 
 
 def test_models_stand_beside_those_in_print(runs):
-    ours, printed = predictions.own_words(runs), predictions.printed_words()
-    table = predictions.beside(ours, printed, 2700)
+    ours, printed = likely_words.own_words(runs), likely_words.printed_words()
+    table = likely_words.beside(ours, printed, 2700)
     assert table.loc["softmax, printed", 1] == "tons 0.90"
     assert table.loc["mos, ours", 2] == "tons 0.20" and table.shape[1] == 5
-    pairs = predictions.pairs_of_lists(ours, printed)
-    shared = predictions.shared_words(pairs)
+    pairs = likely_words.pairs_of_lists(ours, printed)
+    shared = likely_words.shared_words(pairs)
     assert shared.loc["two seeds of one method", "shared of five"] == 5
     # Of five methods the mixture alone has another word: 4 pairs of 10 share four, the others five,
     # but for the one place whose right word all models have among theirs.
     assert 4.6 <= shared.loc["two methods of ours", "shared of five"] < 4.7
-    told = predictions.apart_told(pairs)
+    told = likely_words.apart_told(pairs)
     assert "of one method 5.00. The difference is 0.40" in told
     assert told.endswith("the lists tell methods apart.")
     alike = pairs.assign(shared=pairs.place % 5 + 0.0)
-    assert predictions.apart_told(alike).endswith("the lists do not tell methods apart.")
+    assert likely_words.apart_told(alike).endswith("the lists do not tell methods apart.")
     alike.loc[alike.kind == "two seeds of one method", "shared"] += 0.1
-    assert predictions.apart_told(alike).endswith("the lists hardly tell methods apart.")
-    assert predictions.apart_told(predictions.pairs_of_lists(ours[:0], printed)) == ""
+    assert likely_words.apart_told(alike).endswith("the lists hardly tell methods apart.")
+    assert likely_words.apart_told(likely_words.pairs_of_lists(ours[:0], printed)) == ""
 
 
 def test_the_gain_is_found_where_it_is(runs):
@@ -164,33 +166,33 @@ def test_classes_by_both_losses_show_no_regression_to_the_mean():
     rng = np.random.default_rng(0)
     base = rng.gamma(2.0, 2.2, 50_000)
     ours, theirs = ({1: base + np.abs(rng.standard_normal(len(base)))} for _ in range(2))
-    table = predictions.by_likelihood(ours, theirs)
+    table = token_gains.by_likelihood(ours, theirs)
     assert (table.gain.abs() < 0.05).all()  # by one of the two it would be half a nat
     assert ((table.low < 0.02) & (table.high > -0.02)).all()
 
 
 def test_a_seed_of_another_text_is_left_out_of_every_figure():
     ours, theirs = {1: np.ones(4), 2: np.ones(5)}, {1: np.full(4, 2.0), 2: np.ones(4)}
-    assert predictions.gained(ours, theirs).tolist() == [1.0] * 4
-    (row,) = predictions.by_likelihood(ours, theirs).itertuples()
+    assert token_gains.gained(ours, theirs).tolist() == [1.0] * 4
+    (row,) = token_gains.by_likelihood(ours, theirs).itertuples()
     assert (row.tokens, row.gain) == (4, 1)
 
 
 def test_tokens_that_gain_are_told_by_both_losses(runs):
-    first, second = predictions.two(runs)
+    first, second = token_gains.two(runs)
     assert (first.name, second.name) == ("tied", "mos")
-    theirs, ours = (predictions.token_losses(t.runs.values()) for t in (first, second))
-    gain = predictions.gained(ours, theirs)
+    theirs, ours = (token_gains.token_losses(t.runs.values()) for t in (first, second))
+    gain = token_gains.gained(ours, theirs)
     rare = evidence_sample.RARE
     assert len(gain) == evidence_sample.TOKENS
     assert gain[rare:] == pytest.approx(0) and gain[:rare].mean() > 0.5
-    low, high = predictions.bootstrap(gain)
+    low, high = token_gains.bootstrap(gain)
     assert low < gain.mean() < high and low > 0
-    table = predictions.by_likelihood(ours, theirs)
+    table = token_gains.by_likelihood(ours, theirs)
     assert table.part.sum() == pytest.approx(gain.mean())
     assert table.tokens.sum() == evidence_sample.TOKENS
-    assert predictions.concentration(gain, [0, rare / len(gain), 1]) == pytest.approx([0, 1, 1])
-    follows = predictions.next_words(runs)
+    assert token_gains.concentration(gain, [0, rare / len(gain), 1]) == pytest.approx([0, 1, 1])
+    follows = likely_words.next_words(runs)
     place = published.contexts("4").place[0]
     likely = np.mean([np.exp(-x[place]) for x in theirs.values()])
     assert follows.loc["federal", "tied"] == pytest.approx(likely)
@@ -200,10 +202,10 @@ def test_tokens_that_gain_are_told_by_both_losses(runs):
 def test_the_best_method_is_compared_even_if_another_has_more_seeds(runs):
     """Else a method that loses would stand where the question is whence a gain comes."""
     fewer = [run for run in runs if (run.method, run.seed) != ("mos", 3)]
-    first, second = predictions.two(fewer)
+    first, second = token_gains.two(fewer)
     assert (first.name, second.name, list(second.runs)) == ("tied", "mos", [1, 2])
     single = [run for run in runs if run.method != "mos" or run.seed == 1]
-    assert predictions.two(single)[1].name != "mos"
+    assert token_gains.two(single)[1].name != "mos"
 
 
 def test_the_split_whose_tokens_are_compared_does_not_choose(runs):
@@ -211,32 +213,32 @@ def test_the_split_whose_tokens_are_compared_does_not_choose(runs):
     for run in runs:
         metrics = run.content["metrics"] | {"test_perplexity": 1000 if run.method == "mos" else 1}
         turned.append(replace(run, content=run.content | {"metrics": metrics}))
-    assert predictions.two(turned)[1].name == "mos"
+    assert token_gains.two(turned)[1].name == "mos"
 
 
 def test_a_negative_gain_is_called_a_loss(runs):
-    pair = predictions.two(runs)
+    pair = token_gains.two(runs)
     gain = np.full(1_000, 0.25)
-    told = predictions.gain_told(pair, gain, 3)
+    told = token_gains.gain_told(pair, gain, 3)
     assert told.startswith("`mos` gains 0.250 nats a token [0.250, 0.250] against `tied`")
     assert told.endswith("seeds in common: 3")
-    assert "loses 0.250 nats a token [0.250" in predictions.gain_told(pair, -gain, 3)
+    assert "loses 0.250 nats a token [0.250" in token_gains.gain_told(pair, -gain, 3)
 
 
 def test_without_a_second_method_no_tokens_are_compared(runs):
-    assert predictions.two([run for run in runs if run.method == "tied"]) == ()
-    assert predictions.two([]) == ()
+    assert token_gains.two([run for run in runs if run.method == "tied"]) == ()
+    assert token_gains.two([]) == ()
 
 
 def test_a_bootstrap_over_blocks_sees_that_neighbours_hang_together():
     rng = np.random.default_rng(0)
     blocks = rng.standard_normal(200)
-    gain = np.repeat(blocks, predictions.BLOCK)
-    low, high = predictions.bootstrap(gain)
+    gain = np.repeat(blocks, token_gains.BLOCK)
+    low, high = token_gains.bootstrap(gain)
     by_blocks = 2 * 1.96 * blocks.std() / np.sqrt(len(blocks))
     assert high - low == pytest.approx(by_blocks, rel=0.15)
     some = np.where(np.arange(len(gain)) % 2, gain, np.nan)
-    assert predictions.bootstrap(some) == pytest.approx((low, high), abs=0.03)
+    assert token_gains.bootstrap(some) == pytest.approx((low, high), abs=0.03)
 
 
 def test_the_ledger_reads_predictions_and_pairs(of):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from course_lab import corpora
 from course_lib.data import folders
 from course_lib.errors import CourseError
-from course_lib.models.kneser_ney import KneserNey
+from course_lib.models.kneser_ney import KneserNey, Ngrams
 
 EOS, N = 0, 6
 texts = st.lists(st.integers(0, N - 1), min_size=1, max_size=60)
@@ -130,3 +130,10 @@ def test_five_grams_of_the_penn_treebank_have_the_published_perplexity():
     ]
     assert values == sorted(values, reverse=True)
     assert values[-1] == pytest.approx(141.2, rel=0.01)
+
+
+def test_the_size_counts_each_ngram_once_and_the_start_of_a_line_as_a_word():
+    """Two lines `a b` and `a b`: the words s a b e, then sa ab be, then sab abe."""
+    model = KneserNey.fit([0, 1, 2, 0, 1, 2], eos=2, vocabulary=3, order=3)
+    assert model.size() == 4 + 3 + 2
+    assert Ngrams(2, modified=False).fit([0, 1, 2], eos=2, vocabulary=3).size() == 4 + 3
