@@ -131,7 +131,7 @@ def write_result(
     provenance: dict,
     arrays: dict[str, np.ndarray] | None = None,
 ) -> None:
-    """Write result.json, and arrays.npz where there are arrays, each atomically.
+    """Write result.json, and arrays.npz where there are arrays, each atomically; the run is done.
 
     folder: the run's folder.
     experiment: what was run.
@@ -156,6 +156,7 @@ def write_result(
         content["arrays"] = {name: _array_digest(array) for name, array in arrays.items()}
     content["sha256"] = _digest(content)
     write(Path(folder), content, arrays or {})
+    (Path(folder) / "failed.json").unlink(missing_ok=True)  # of an earlier start, which is mended
 
 
 def write(folder: Path, content: dict, arrays: dict[str, np.ndarray]) -> None:

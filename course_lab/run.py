@@ -176,7 +176,6 @@ def _run(
     source["last_training_seconds"] = round(training, 1)  # of these
     if accelerator.is_main_process:
         results.write_result(folder, experiment, epochs, metrics, source, arrays)
-        (folder / "failed.json").unlink(missing_ok=True)  # of an earlier start
     cache.forget()
     return Result(model, corpus, experiment, folder, epochs, metrics, source)
 

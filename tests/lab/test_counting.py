@@ -4,12 +4,14 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 import course_lab
 from course_lab import cost, rates, results, tables
 from course_lab.batch_states import state
 from course_lab.experiment import Experiment
 from course_lab.final_figures import TEST_LOSSES
+from course_lab.launch import _processes
 from course_lab.plans import read_plan
 from course_lab.recipes import PROFILES, recipes
 from course_lib.data import folders
@@ -79,6 +81,12 @@ def test_what_would_change_nothing_is_refused(changes, told):
         recipes[NAME].change(**changes)
 
 
+def test_one_process_counts_however_many_gpus_there_are(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    assert _processes(recipes[NAME]) == 1
+    assert _processes(recipes["docstrings/transformer-128/tied"]) == 4
+
+
 def test_what_needs_weights_or_products_says_that_there_are_none(tmp_path):
     with pytest.raises(CourseError, match="counts n-grams and has no weights"):
         recipes[NAME].build(300)
@@ -100,6 +108,10 @@ def test_a_plan_compares_ngrams_by_the_one_run_of_each(tmp_path, monkeypatch):
     path.write_text(lines.format([1], ", ".join(names)))
     plan = read_plan(path)
     assert str(state(plan.runs[0])) == "waiting"
+    folder = results.run_folder(plan.runs[0].experiment())
+    folder.mkdir(parents=True)
+    (folder / "failed.json").write_text('{"cell": 2, "error": "E: it broke"}')
+    assert str(state(plan.runs[0])) == "failed cell 2: E: it broke"  # it has no epochs
     for run in plan.runs:
         course_lab.run(run.experiment(), progress=False)
     assert str(state(plan.runs[0])).startswith("done, valid perplexity")

@@ -78,6 +78,8 @@ def test_the_answer_is_told_by_intervals(keep):
     )
     assert "surely falls at γ = 0.9, 1.4" in gaps.steeper_told(table)
     assert gaps.steeper_told(table[:2]).startswith("Yes.")
+    same_gap = table[:2].assign(**{"gap high": 1.0})
+    assert gaps.steeper_told(same_gap).startswith("Undecided.")  # though the test loss falls
     assert gaps.shown(table)["test change"].tolist() == [
         "",
         "-10.5 [-10.5, -10.5]",

@@ -946,6 +946,18 @@ def test_numbers_of_marks_that_stand_together_lie_below_and_above():
     assert places["1"] < 0 and places["2"] < 0 < places["3"]
 
 
+def test_marks_far_above_the_others_are_told_and_do_not_stretch_the_axis():
+    perplexity = [90.0, 80.0, 1_298.0, 500.0]
+    table = pd.DataFrame(
+        {"cost": [0.01, 30.0, 31.0, 40.0], "perplexity": perplexity, "family": "f"}
+    )
+    (ax,) = plots.priced(table, [True, True, False, False], "minutes", "a front").axes
+    assert "2 settings above, up to 1,298" in {text.get_text() for text in ax.texts}
+    assert ax.get_ylim()[1] == pytest.approx(3 * 80)
+    (ax,) = plots.priced(table[:2], [True, True], "minutes", "a front").axes
+    assert not any("above" in text.get_text() for text in ax.texts)
+
+
 def test_bars_tell_how_far_wins_are_off_half_whichever_run_is_the_first():
     wins = pd.DataFrame({"wins": [2, 8, 5, 6], "lists": 10, "kind": ["a", "a", "a", "b"]})
     ax = plots.evidence.off_half(wins, "wins").axes[0]

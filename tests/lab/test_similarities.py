@@ -106,20 +106,21 @@ def settings_of(rows) -> pd.DataFrame:
 
 def test_a_recipe_stands_for_its_best_setting_that_beats_counting():
     rows = [
-        ("a/b x=1", "a", True, 80.0, 90.0, 0.1),
+        ("a/b x=1", "a", True, 80.0, 90.0, 0.25),
         ("a/b x=2", "a", True, 70.0, 95.0, 0.2),
         ("a/b x=3", "a", False, 60.0, 60.0, 0.3),
         ("a/c", "a", True, 75.0, 80.0, 0.4),
     ]
     table = similarities.by_recipe(settings_of(rows))
-    assert table.rho.to_dict() == {"a/c": 0.4, "a/b": 0.1}
+    assert table.rho.to_dict() == {"a/c": 0.4, "a/b": 0.25}
     assert similarities.by_recipe(settings_of(rows[:0]).astype({"beats": bool})).empty
 
 
 def test_a_correlation_over_all_settings_may_have_another_sign_within_a_family():
     """Models that have learned little have high perplexity and no score."""
     good = [(f"f/{i}", "f", True, 90.0 + i, 90.0, 0.2 + i / 100) for i in range(6)]
-    poor = [(f"g/{i}", "g", False, 900.0 + i, 90.0, 0.1 - i / 100) for i in range(6)]
+    poor = [(f"g/{i}", "g", False, 900.0 + i, 90.0, 0.1 - i / 100) for i in range(5)]
+    poor.append(("f/poor", "f", False, 900.0, 90.0, -0.1))
     table = similarities.with_perplexity(settings_of(good + poor), "f")
     assert table.settings.tolist() == [12, 6, 6]
     everywhere, _, within = table.raw

@@ -1598,6 +1598,19 @@ def test_every_epoch_has_an_order_of_its_own_and_every_seed(experiment, tmp_path
     assert len(set(first + other)) == 6 and orders(1) == first
 
 
+def test_another_number_of_processes_goes_on_with_the_chance_of_its_epoch():
+    """The states of two processes are not those of one, which seeds itself anew."""
+    here = SimpleNamespace(process_index=0, num_processes=1, device=torch.device("cpu"))
+    run = SimpleNamespace(seed=2, epoch=3, row=0, carried=(None,), accelerator=here)
+    run.seed_generators = lambda: loop._Run.seed_generators(run)
+    states = {f"random.cpu.{process}": torch.get_rng_state() for process in range(2)}
+    torch.manual_seed(0)
+    loop._Run.resume_process(run, states, Path("last.safetensors"))
+    resumed = torch.initial_seed()
+    run.seed_generators()
+    assert resumed == torch.initial_seed() != 0
+
+
 def test_processes_and_epochs_have_chance_of_their_own():
     def seed(number, index, workers, epoch):
         accelerator = SimpleNamespace(process_index=index, num_processes=workers)
