@@ -71,6 +71,8 @@ def _checkpoint_file(path: Path) -> Path:
             f"{path} holds a run that has not finished an epoch; the command that began it goes on"
         )
     if (path / "result.json").exists():
+        if not best.exists():
+            raise results.without_weights(path)
         results.check_weights(best, results.read_result(path))
     return best
 

@@ -20,7 +20,7 @@ from course_lab.experiment import Experiment
 from course_lib.data import Corpus, SentencePairs, folders
 from course_lib.errors import DAMAGED, CourseError
 from course_lib.models import OutputModel
-from course_lib.models.kneser_ney import KneserNey
+from course_lib.models.kneser_ney import KneserNey, Ngrams
 from course_lib.training.checkpoint import difference, write_atomically, write_json
 
 if TYPE_CHECKING:
@@ -308,6 +308,17 @@ def check_weights(path: Path, result: dict) -> None:
             f"{path} does not hold the weights of the result beside it; bring those, or remove "
             f"{path.parent} to train it again"
         )
+
+
+def without_weights(folder: Path) -> CourseError:
+    """Return the error for a finished run whose weights are not there, or never were."""
+    encoder = read_result(folder)["experiment"].get("encoder", {})
+    if encoder.get("kind") == Ngrams.__name__:  # the class of another encoder may not be loaded
+        return CourseError(f"{folder} counted n-grams and has no weights; name a trained run")
+    return CourseError(
+        f"{folder} has a result but not its weights; bring best.safetensors as well, or remove "
+        f"{folder} to train it again"
+    )
 
 
 def _digest(content: dict) -> str:

@@ -372,9 +372,7 @@ def _finished(
     # its own weights are those that its figures were measured with
     path = folder / "best.safetensors"
     if not path.exists():
-        raise CourseError(
-            f"{folder} has a result but not its weights; bring {path.name} as well, or {again}"
-        )
+        raise results.without_weights(folder)
     results.check_weights(path, done)
     model = experiment.build(len(corpus)).to(device)
     restore(model, read_checkpoint(path)[0], str(path))

@@ -111,7 +111,7 @@ def run_of(run: Path) -> Path:
     for folder in (Path(run), below / run):
         if (folder / "result.json").exists():
             if not (folder / "best.safetensors").exists():
-                raise CourseError(f"{folder} has a result but not its weights; bring them as well")
+                raise results.without_weights(folder)
             return folder
         if (folder / "last.safetensors").exists():
             raise CourseError(f"the run in {folder} is not finished; train it to its end first")

@@ -11,6 +11,7 @@ from course_lab import cost, rates, results, tables
 from course_lab.batch_states import state
 from course_lab.experiment import Experiment
 from course_lab.final_figures import TEST_LOSSES
+from course_lab.hugging_face import export
 from course_lab.launch import _processes
 from course_lab.plans import read_plan
 from course_lab.recipes import PROFILES, recipes
@@ -93,8 +94,9 @@ def test_what_needs_weights_or_products_says_that_there_are_none(tmp_path):
     with pytest.raises(CourseError, match="takes seconds and no products"):
         cost.cost(recipes[NAME], cost.Rates(rates.H100, rates.H100))
     course_lab.run(smoke(), tmp_path, progress=False)
-    with pytest.raises(CourseError, match="there is no checkpoint"):
-        course_lab.load_checkpoint(tmp_path)
+    for read in (course_lab.load_checkpoint, export.run_of):
+        with pytest.raises(CourseError, match="counted n-grams and has no weights"):
+            read(tmp_path)
 
 
 def test_a_plan_compares_ngrams_by_the_one_run_of_each(tmp_path, monkeypatch):
