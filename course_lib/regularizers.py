@@ -360,23 +360,17 @@ class PastDecode(InRange):
         output_layer.past_bias = nn.Parameter(torch.zeros(n))
 
     def __call__(self, words: Any, activations: Activations) -> Tensor:
-        layer, tokens = _prepared(activations)
+        layer, tokens = activations.output_layer, activations.tokens
+        if tokens is None or not hasattr(layer, "past"):
+            raise CourseError(
+                "PastDecode reads `output_layer` and `tokens` of the activations; before training, "
+                "call its prepare(output_layer), as a model does that has it among its regularizers"
+            )
         expected = layer.expectation(activations.hidden, words.matrix())
         past = layer.past(expected).tanh().flatten(0, -2)
         x, matrix = words.factors(past.unsqueeze(-2))
         loss, _ = chunked_loss(x, matrix, tokens.flatten(), bias=layer.past_bias)
         return self.weight * loss
-
-
-def _prepared(activations: Activations) -> tuple[Any, Tensor]:
-    """Return layer and tokens of a step; CourseError unless `PastDecode.prepare` had the layer."""
-    layer, tokens = activations.output_layer, activations.tokens
-    if tokens is None or not hasattr(layer, "past"):
-        raise CourseError(
-            "PastDecode reads `output_layer` and `tokens` of the activations; before training, "
-            "call its prepare(output_layer), as a model does that has it among its regularizers"
-        )
-    return layer, tokens
 
 
 _OF_WORDS = (CosineRegularizer, Orthogonality, ExponentialPrior, PolynomialPrior, DOptimal, MuLoss)

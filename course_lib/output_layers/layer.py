@@ -125,18 +125,22 @@ class OutputLayer(nn.Module):
         """
         return naive.loss(self, hidden.flatten(0, -2), target.flatten())
 
-    def logits(self, hidden: Tensor, target: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+    def logits(
+        self, hidden: Tensor, target: Tensor | None = None, narrow: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
         """Return logits (…, K, N) and log-weights (…, K) or None.
 
         hidden: (…, h);
         target: None, or the targets (n,) of hidden states (n, h), whose logits then receive what
-        training adds to them.
+        training adds to them;
+        narrow: whether logits that are a product alone keep its type.
         """
         contexts, log_weights = self.contexts(hidden)
         x, matrix = self.words.factors(contexts)
         logits = x @ matrix.T
-        logits = logits.to(type_of_sums(logits))  # as in the kernel
         bias = self.logit_bias()
+        if not narrow or bias is not None or self.transform is not None:
+            logits = logits.to(type_of_sums(logits))  # as in the kernel
         logits = logits if bias is None else logits + bias
         offset = None if target is None else self.target_offset(contexts, target)
         if target is not None and offset is not None:
@@ -156,7 +160,7 @@ class OutputLayer(nn.Module):
 
     def expectation(self, hidden: Tensor, values: Tensor) -> Tensor:
         """Return Σ_j P(j | h) v_j (…, m) of hidden states (…, h) and values v (N, m)."""
-        logits, log_weights = self.logits(hidden)
+        logits, log_weights = self.logits(hidden, narrow=True)
         means = _Expectation.apply(logits, values)
         if log_weights is None:
             return means.squeeze(-2)

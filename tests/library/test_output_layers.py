@@ -254,6 +254,26 @@ def test_an_expectation_under_autocast_is_that_in_float32_to_the_digits_of_its_p
         assert 0 < (half - whole).norm() <= 0.03 * whole.norm()
 
 
+def test_an_expectation_rounds_logits_that_are_a_product_alone_once():
+    """They keep the product's type, and so does their gradient: a table is not copied twice."""
+    layer = build(Softmax, bias=False, dtype=torch.float32)
+    hidden, values = torch.randn(T, B, D, requires_grad=True), torch.randn(N, 3)
+    tables = []
+
+    def keep(table):
+        tables.append(table)
+        return table
+
+    with torch.autocast(hidden.device.type, torch.bfloat16):
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda table: table):
+            mean = layer.expectation(hidden, values)
+        wide = layer.logits(hidden)[0]
+        wanted = wide.softmax(-1).bfloat16() @ values.bfloat16()
+    assert wide.dtype == torch.float32
+    assert torch.equal(mean, wanted.squeeze(-2))
+    assert {t.dtype for t in tables if t.numel() == T * B * N} == {torch.bfloat16}
+
+
 def test_a_mixture_is_evaluated_without_its_backward_pass(monkeypatch):
     layer, target = build(MixtureOfSoftmaxes).eval(), torch.randint(N, (T, B))
     hidden = torch.randn(T, B, D, dtype=torch.float64)

@@ -109,6 +109,14 @@ def test_the_quickest_of_the_equal_is_taken_and_asked_for_once(monkeypatch):
     assert len(starters) == 2
 
 
+def test_a_rehearsal_without_numbers_takes_our_own_and_warns_of_nothing():
+    x = torch.ones(5, 2, device="meta", requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        way = rivals.quickest_equal("squares", {"own": square, "rival": square}, x.dtype, x)
+    assert way is square
+
+
 def test_all_that_has_a_number_for_each_row_counts_as_the_power_of_two(monkeypatch):
     """Random lengths would otherwise be compared anew in every step."""
     starters = take(monkeypatch, "rival")
