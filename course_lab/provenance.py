@@ -52,7 +52,7 @@ def two_kinds(one: Mapping[int, dict], other: Mapping[int, dict]) -> str:
     pairs = "pairs of seeds" if len(seeds) > 1 else "pair of seed"
     return (
         f"in the {pairs} {' '.join(seeds)} one run is of a GPU and the other of a CPU: they "
-        "share their start and their batches, and neither dropout nor rounding"
+        "share their start and their batches, but neither dropout masks nor rounding"
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from course_lab import claims, published
-from course_lab.claims_table import RECORDS, Claim
+from course_lab.claims_table import OURS, RECORDS, Claim
 from course_lab.evidence import Evidence
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ def beside(of: Evidence) -> "pd.DataFrame":
 
     of: the results to go by; only those of the `desk` count.
 
-    The index has the claims' names. Columns: trick, source, says, claimed, ours, pairs, verdict.
+    The index has the claims' names. Columns: trick, source, says, claimed, ours, pairs, verdict. A
+    source of what nobody but us claims begins with "ours".
     `ours` is in per cent of test perplexity, with its interval from two pairs of seeds on.
     """
     import pandas as pd
@@ -38,7 +39,8 @@ def beside(of: Evidence) -> "pd.DataFrame":
     told = published.records()
     rows = told[told.side == "claim"].set_index("claim").loc[list(ledger.index)]
     table = pd.DataFrame({"trick": [_trick(claim) for claim in RECORDS]}, index=ledger.index)
-    table["source"] = _sources(rows)
+    own = ["ours, after " if claim.paper == OURS else "" for claim in RECORDS]
+    table["source"] = [mine + source for mine, source in zip(own, _sources(rows), strict=True)]
     table["says"] = list(rows.says)
     table["claimed"] = [effect(row) for _, row in rows.iterrows()]
     table["ours"] = [measured(row) for _, row in ledger.iterrows()]

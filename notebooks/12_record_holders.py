@@ -17,7 +17,8 @@
 #
 # ![A language model from left to right: matrix E reads words, encoder, context h, matrix W predicts words, softmax. An arc ties E and W. In colour: E and W and tying and softmax. One matrix or two? A cap? Which start?](images/12_model.svg)
 #
-# **Figure 1.** The tricks of this lesson concern the tie, the cap of the logits, the optimiser and the start.
+# **Figure 1.** The tricks of this lesson concern the tie, the cap of the logits, the start and, not drawn, the
+# optimiser.
 
 # %% [markdown]
 # ## What you will learn
@@ -31,7 +32,8 @@
 # ## Before you start
 #
 # **Prerequisites.** Lessons [5](05_tying_and_augmented_loss.ipynb) on tying,
-# [8](08_spectrum_control.ipynb) on the spectrum and [11](11_modern_remedies.ipynb) on the optimiser.
+# [8](08_spectrum_control.ipynb) on the spectrum, [11](11_modern_remedies.ipynb) on the optimiser and
+# [11b](11b_more_remedies.ipynb) on the cap.
 #
 # **Reading.** 28 minutes. **Difficulty.** 2 of 3.
 #
@@ -80,7 +82,7 @@ pd.set_option("display.max_colwidth", None)
 #    steps: that of reading or that of predicting?
 # 2. One record caps the logits by $15\tanh(l/15)$, others write $30\,\sigma(l/7.5)$ with the sigmoid
 #    $\sigma$. How far apart are the two distributions?
-# 3. Adam moves a rare row of a matrix that only reads. What share of its way falls into steps in which the
+# 3. Adam moves a rare row of a matrix that only reads. What share of the row's path falls into steps in which the
 #    word does not occur?
 # 4. A record of 2024 untied the two matrices, and a record of 2025 tied them again. Both were faster than
 #    what was there before. Can both tell the truth about tying?
@@ -90,22 +92,21 @@ pd.set_option("display.max_colwidth", None)
 #
 # In the speed run [modded-nanogpt](https://github.com/KellerJordan/modded-nanogpt) everybody trains a language
 # model on one text until its validation loss is 3.28 nats, on eight H100 GPUs. The first record took 45 minutes,
-# and the records of 2026 take less than 90 seconds. In **parameter-golf** a model of 16 MB is trained for ten
-# minutes. The log of **nanochat** also reports what failed.
+# and the fastest of 2026 take less than 90 seconds. In **parameter-golf** a model of 16 MB is trained for ten
+# minutes, in **slowrun** one is trained for long on little text. The log of **nanochat** also reports what failed.
 #
-# A record is good evidence in two ways. It is measured many times, because its mean loss must be below the
-# target with $p < 0.01$. And it has to beat all that was found before. It is weak evidence in two other ways:
-# it changes several things together, and it speaks of one model and one budget.
-#
-# We look at each trick in a small model first. Then we compare what its authors claim with our own runs.
+# A record is good evidence in two ways. Since 2025 it is measured many times, because its mean loss must be below
+# the target with $p < 0.01$. And it has to beat all that was found before. It is weak evidence in three ways: it
+# changes several things together, it speaks of one model and one budget, and it is the best of many tries.
 
 # %% [markdown]
 # ## One matrix or two
 #
 # A small tied Transformer learns 2,000 words of our docstrings. Its matrix receives the sum $G =
 # G_\text{read} + G_\text{predict}$. Reading reaches only the rows of words in the batch. Predicting reaches
-# all rows. Beside the shares of both we measure the **spread** of the contexts, the share of their squared
-# length that is not in their mean. It is 0 if all contexts are the same.
+# all rows. The **share of reading** is $\|G_\text{read}\|^2 / (\|G_\text{read}\|^2 + \|G_\text{predict}\|^2)$
+# in the rows of a group of words. The **spread** of the contexts is the share of their squared length that is not
+# in their mean.
 
 # %%
 recipe = course_lab.recipes["docstrings/transformer-128/tied"]
@@ -144,12 +145,13 @@ def look():
     shares = {name: float(e[0] / e.sum()) for name, e in sums.items()}
     h = model(*batches[0][:1]).hidden.flatten(0, 1).detach()
     spread = (h - h.mean(0)).square().sum() / h.square().sum()
-    return shares | {"spread of contexts": spread.item()}
+    shares["spread of contexts"] = spread.item()
+    return shares, (energy.sum(1) / 5).sqrt().tolist()
 
 
 # %% [markdown]
-# Record 53 of modded-nanogpt ties for two thirds of the training and unties then. Both matrices begin there
-# as copies, and so does Adam's memory of them.
+# Record 53 of modded-nanogpt ties for two thirds of the training and unties then. At that step the second matrix
+# is a copy of the first, with Adam's memory.
 
 
 # %%
@@ -173,10 +175,10 @@ def cosines():
 adam = torch.optim.AdamW(model.parameters(), 2e-3, betas=(0.9, 0.98))
 until = steps * 2 // 3
 looks = {*(np.linspace(0, 1, 8) ** 2 * until).astype(int)}
-reading, apart = {}, {}
+reading, lengths, apart = {}, {}, {}
 for t in range(steps):
     if t in looks:
-        reading[t] = look()
+        reading[t], lengths[t] = look()
     if t == until:
         untie(model, adam)
     tokens, target = batches[t % len(batches)]
@@ -192,7 +194,7 @@ first, last, end = reading.iloc[0], reading.iloc[-1], apart.iloc[-1]
 least = reading.min()
 curves = {name: (reading.index, reading[name]) for name in reading}
 plots.show(
-    plots.lines(curves, "step", "share of the squared gradient", "y"),
+    plots.lines(curves, "step", "share of reading, or spread", "y"),
     alt="Share of reading in the squared gradient of the tied matrix, for "
     "frequent words, rare words and those between, and the spread of the "
     "contexts, against the step. Frequent words begin at "
@@ -202,23 +204,26 @@ plots.show(
 )
 
 # %%
+lengths = pd.DataFrame(lengths, ["‖G_read‖", "‖G_predict‖"])
+lengths.T.rename_axis("step").map("{:.1e}".format)
+
+# %%
 # NBVAL_CHECK_OUTPUT
 print("reading begins with over a third:", first.iloc[:3].min() > 1 / 3)
 print("and falls below a hundredth:", least.iloc[:3].max() < 0.01)
 
 # %% [markdown]
-# **Figure 2.** At the start both gradients weigh the same. Then the share of reading falls, and the spread of
-# the contexts falls with it. The model first learns how frequent the words are. For this all contexts may be the
-# same, so little gradient flows back through the contexts to the words that were read. For frequent words
-# reading returns with the spread; for the others its share goes up and down before it returns. This answers the
-# first prediction: after a hundred steps most of the gradient comes from predicting.
+# **Figure 2.** At the start both gradients weigh the same. Then the share of reading falls with the spread, and
+# the table shows that the gradient of reading itself becomes small. The model first learns how frequent the words
+# are. For this all contexts may be the same. Equal contexts hardly depend on the words that were read, so hardly
+# any gradient reaches these words. For frequent words reading returns with the spread; for the others its share
+# stays small. So after a hundred steps, the first prediction, most of the gradient comes from predicting.
 #
-# Lopardo et al. (2026) find in large models that the gradient of predicting rules a tied matrix early in training.
-# Therefore they multiply the gradient of reading. In the library that is a hook:
+# Lopardo et al. (2026) find that the gradient of predicting rules a tied matrix early in training. Therefore they
+# multiply the gradient of reading. In the library that is a hook:
 
 # %% tags=["hide-input"]
-source = inspect.getsource(InputEmbedding.forward)
-display(Code(source, language="python"))
+display(Code(inspect.getsource(InputEmbedding.forward), language="python"))
 
 # %% tags=["hide-input"]
 curves = {name: (apart.index, apart[name]) for name in apart}
@@ -237,21 +242,23 @@ print("the copies part at every step:", fall)
 print("frequent words part furthest:", end.idxmin() == "frequent words")
 
 # %% [markdown]
-# **Figure 3.** Once untied, the copies part at every step. The frequent words part furthest; a rare word is
-# read in few steps only. The library keeps two matrices from the beginning, and one of them takes every
-# step for both until the tie ends:
+# **Figure 3.** Once untied, the copies part at every step, those of frequent words furthest. The library keeps two
+# matrices from the beginning. Until the tie ends, the one that reads takes every step for both:
 
 # %% tags=["hide-input"]
-source = inspect.getsource(tying.TiedUntil.before_step)
-display(Code(source, language="python"))
+for method in (tying.TiedUntil.before_step, tying.TiedUntil.after_step):
+    display(Code(inspect.getsource(method), language="python"))
 
 # %% [markdown]
 # ## Rows that move without a gradient
 #
-# The matrix that reads has no gradient in most rows of a step. Adam's momentum moves them all the same.
-# **Ember** (Shah 2026) keeps no momentum, and its second moment is one number a row times one number a
-# column. Here are both, and a count of how far they move the rows. We hold the model still, so that both get
-# the same gradients. A way of 1 is a step of the learning rate in every coordinate.
+# The matrix that reads has no gradient in most rows of a step. Adam's momentum $m$ still moves such a row. And
+# Adam's second moment $v$ falls with every silent step, so that the step is large when the word returns. **Ember**
+# (Shah 2026) keeps no momentum, and its second moment is one number a row times one number a column. Its author
+# uses it on both matrices.
+#
+# Here are both steps, and a count of how far they move the rows of the matrix that reads. We hold the model still,
+# so that both optimisers get the same gradients. A path of 1 is a step of the learning rate in every coordinate.
 
 
 # %%
@@ -272,15 +279,14 @@ def ember_step(G, r, c, t):
 
 
 # %%
-E = model.words.weight
-some = batches[: 15 if PROFILE == "smoke" else 59]
+E, some = model.words.weight, batches[: 15 if PROFILE == "smoke" else 59]
 losses = (model(x, target=y).loss for x, y in some)
 gradients = [torch.autograd.grad(loss, E)[0] for loss in losses]
 
 
 # %%
 def ways(step, *memory):
-    """Return by group how far one use moves a row, and what is idle."""
+    """Return by group the path of a row for one use, and what is idle."""
     far = torch.zeros(3, N)  # in all, without a gradient, and the uses
     for t, G in enumerate(gradients * 3, 1):
         way = step(G, *memory, t).norm(dim=1) / d**0.5
@@ -289,7 +295,7 @@ def ways(step, *memory):
             far += torch.stack([way, way * ~in_use, 1.0 * in_use])
     rows = {name: far[:, g].sum(1).tolist() for name, g in groups.items()}
     way, idle, uses = np.array(list(rows.values())).T
-    figures = {"way for a use": way / uses, "idle share": idle / way}
+    figures = {"path for a use": way / uses, "idle share": idle / way}
     return pd.DataFrame(figures, rows)
 
 
@@ -311,17 +317,17 @@ ours = ember_step(x.grad, torch.zeros(N, 1), torch.zeros(d), 1)
 print("the library's step is ours:", torch.allclose(-x, ours, rtol=1e-3))
 
 # %% [markdown]
-# *Way for a use* is the whole way divided by the number of uses. The *idle share* of the way falls into steps
-# without the word. The table answers the third prediction: nearly all of the way that Adam moves a rare row is
-# idle. Ember has no idle steps. But with Ember, too, one use of a rare word moves its row several times as far as
-# one use of a frequent word.
+# The *idle share* of the path falls into steps without the word. This answers the third prediction: nearly all of
+# the path of a rare row is idle under Adam. The reason is $\beta_1 = 0.9$: a gradient goes $1 - \beta_1$ of its
+# path at once and the rest in the steps after it. So momentum delays the path and does not lengthen it. With
+# Ember, too, one use moves a rare row several times as far as a frequent row.
 #
-# [Ember's author](https://github.com/katop1234/ember) reports steps of Adam on rare rows that are a hundred times
-# too large and more. Exercise 1 asks how large the step after a long silence is.
+# [Ember's author](https://github.com/katop1234/ember) blames the second moment for steps on rare rows that are a
+# hundred times too large and more. Exercise 1 asks how large the step after a long silence is.
 #
 # ## The cap
 #
-# Lesson 11b capped logits by $s\tanh(l/s)$. The records write a sigmoid, and $\sigma(x) = \frac12 +
+# Lesson 11b capped logits by $s\tanh(l/s)$. Later records write a sigmoid, and $\sigma(x) = \frac12 +
 # \frac12\tanh\frac x2$ gives
 #
 # $$a\,\sigma\!\left(\frac{l+b}{c}\right) = \frac a2 + \frac a2\tanh\frac{l+b}{2c} .$$
@@ -368,27 +374,28 @@ plots.show(
 # %% [markdown]
 # **Figure 4.** The check above answers the second prediction: the two distributions are the same. The cap of
 # record 54 has a shift. It brakes likely words, at the right, more than unlikely ones. A cap of 30 hardly
-# touches the logits of our small model.
+# touches our small model's logits, which learned without a cap.
 #
 # ## The start
 #
-# A record of parameter-golf lets the singular values of the tied matrix begin at $\sigma_k \propto
-# k^{-1/2}$. That is the polynomial prior of lesson 8 with $\gamma = \frac12$ and without its penalty.
+# A record of parameter-golf lets the singular values of the tied matrix begin at $\sigma_k = \sigma_1
+# k^{-1/2}$. That is the polynomial prior of lesson 8 with $\gamma = \frac12$ and without its penalty. In our
+# library it is `FullWords(…, decay=0.5)`.
 
 
 # %%
 def start_at(W, gamma):
-    """Return W with σ_k ∝ k^−γ, and as long as it was."""
+    """Return W with σ_k = σ_1 k^−γ."""
     U, sigma, Vh = torch.linalg.svd(W, full_matrices=False)
-    wanted = torch.arange(1.0, len(sigma) + 1) ** -gamma
-    return (U * wanted * (sigma.norm() / wanted.norm())) @ Vh
+    k = torch.arange(1.0, len(sigma) + 1)
+    return (U * sigma[0] * k**-gamma) @ Vh
 
 
 torch.manual_seed(SEED)
 plain, trained = 0.01 * torch.randn(N, d), model.output_layer.words.weight
 matrices = {
     "plain start": plain,
-    "remedy: start at k^−½": start_at(plain, 0.5),
+    "remedy: start at 1/√k": start_at(plain, 0.5),
     "trained": trained.detach(),
     "centred, trained": (trained - trained.mean(0)).detach(),
 }
@@ -399,70 +406,72 @@ two = ", ".join(f"{s[1] / s[0]:.2f}" for s in spectra.values())
 plots.show(
     plots.singular_values(spectra),
     alt="Singular values over the largest, on a logarithmic axis. Those "
-    "of the plain start hardly fall. Those of the start at k^−½ fall "
+    "of the plain start hardly fall. Those of the start at 1/√k fall "
     f"faster, and those of the trained matrix fastest. From the plain "
     f"start to the matrix without its mean σ₂/σ₁ is {two}.",
 )
 
 # %% [markdown]
-# **Figure 5.** A random start is flat, and training bends it. A start at $k^{-1/2}$ is on the way to where
-# training leads. Much of the first fall of the trained matrix is its mean row, as in lesson 2.
+# **Figure 5.** A random start is flat, and training bends it. The values of the trained matrix, which predicts,
+# are no power of $k$: a few are large, and the rest is nearly flat. Much of the first fall is the mean row, as in
+# lesson 2. The start at $1/\sqrt k$ is also shorter than the plain one, because only $\sigma_1$ stays.
 #
 # ## Two losses
 #
-# **Past-decode regularisation** (Brahma 2018) asks the predicted distribution $p$ which word $x$ was just
-# read. It adds the cross-entropy of $x$ under $\mathrm{softmax}(W\tanh(A\sum_j p_j w_j))$, with a learned
-# matrix $A$. **Dispersion** (Liu et al. 2026) drives the contexts of a sequence apart. Its loss is the
-# logarithm of the mean of $e^{-\angle(h_t, h_s)/\pi\tau}$ over pairs of contexts. Here are both in the library:
+# **Past-decode regularisation** (Brahma 2018) asks the predicted distribution $p$ which word was just read. It
+# adds the cross-entropy of that word under $\mathrm{softmax}(W\tanh(A\sum_j p_j w_j))$, with a learned matrix $A$
+# and two learned biases that the formula leaves out. **Dispersion** (Liu et al. 2026) drives the contexts of a
+# sequence apart. Its loss is the logarithm of the mean of $e^{-\angle(h_t, h_s)/\pi\tau}$ over pairs of contexts.
+# Here are both losses in the library:
 
 # %% tags=["hide-input"]
-losses = regularizers.PastDecode, regularizers.ContextDispersion
-source = "\n".join(inspect.getsource(loss.__call__) for loss in losses)
-display(Code(source, language="python"))
+for loss in (regularizers.PastDecode, regularizers.ContextDispersion):
+    display(Code(inspect.getsource(loss.__call__), language="python"))
 
 # %% [markdown]
 # ## Beside our own runs
 #
 # The plan `data/plans/record-holders.toml` is to repeat every trick in one small recurrent network on all of the
-# Penn Treebank, with no learning rate tuned. We call these runs the *desk*. A row's *claimed*
-# effect is that of all that changed together. *Ours* is the difference of test perplexity, with its 95 % interval
-# over pairs of runs that share a seed.
+# Penn Treebank, with no learning rate tuned. We call these runs the *desk*. **Muon**, whose steps have equal
+# singular values, is there because its author warns against it on word matrices.
+#
+# - *source*: where it begins with *ours*, nobody else claims it.
+# - *claimed*: the effect of all that changed together.
+# - *ours*: 100 times the logarithm of the ratio of test perplexities, which is nearly per cent, with its 95 %
+#   interval over *pairs* of runs that share a seed.
+# - *verdict*: corrected for the number of rows, untested rows included. So an interval may leave out 0 where the
+#   verdict is *undecided*. *Untested* are fewer than two pairs. *As well* means a difference below two per cent.
 
 # %%
 everything = evidence.read()
 desk = records.desk(everything)
 display(Markdown(evidence.done_of(everything, "record-holders")))
 table = records.beside(everything)
-table.drop(columns="pairs").set_index("trick")
+table.set_index("trick")
 
 # %% [markdown]
-# Seconds are not perplexity, so only the *signs* compare. *Untested* means that fewer than two pairs of runs
-# are kept. *Undecided* means that the pairs at hand could not tell. The tests are corrected for the number of
-# rows, untested rows included.
-#
-# The first two rows are one comparison, read both ways. They answer the fourth prediction: a record compares
-# a whole model with the model before it. Both records may be true of their own year, and neither says that
-# tying as such is good or bad.
+# Seconds are not perplexity, so only the signs compare. The first two rows are one comparison, read both
+# ways. They answer the fourth prediction: a record compares a whole model with the model before it, so both
+# records may be true.
 
 # %% [markdown]
 # ## The evidence against
 #
-# Other people's statements speak against some of the tricks, or against reading too much into any of them.
+# Other people's statements speak against some tricks, or against reading too much into any.
 
 # %%
 records.against()
 
 # %% [markdown]
-# Three rules follow. A mechanism that is real, such as a row that moves without its word, may change no loss.
-# A setting that is tuned in a small model may do harm in a larger one. And the shape of the cloud tells how a
-# model was trained rather than how well it predicts (Kulkarni et al. 2026).
+# So a mechanism that is real, such as a row that moves without its word, may change no loss. A setting that is
+# tuned in a small model may harm a larger one. And the shape of the cloud does not tell how well a model predicts.
 
 # %% [markdown]
 # ## When not to use them
 #
 # - **Untying** adds a second matrix, which may hold most parameters of a small model.
-# - **A low cap** keeps a model from being certain. Do not use it where certainty is right.
-# - **Ember** is for a matrix that only reads. In a tied one no row is without a gradient.
+# - **A cap** below about $\frac12 \ln N$ lets no word have half of the probability.
+# - **Ember** spares idle rows only in a matrix that reads. A tied matrix has none.
 
 # %% [markdown]
 # ## Symbols
@@ -471,9 +480,11 @@ records.against()
 # |---|---|---|
 # | $W$ | `model.output_layer.words.weight` | matrix that predicts (N, d), and reads while tied |
 # | $G_\text{read}$, $G_\text{predict}$ | `sides(…)` | the two parts of its gradient |
-# | $s$, $a$, $b$, $c$ | `caps` | cap; height, shift and width of a sigmoid |
+# | $m$, $v$, $\beta_1$ | `adam_step` | Adam's moments, decay of the first |
+# | $l$, $s$ | `logits`, `caps` | logit, cap |
+# | $\sigma(x)$, $a$, $b$, $c$ | `caps` | sigmoid; height, shift, half the width |
 # | $\sigma_k$ | `spectra` | singular values |
-# | $\tau$ | `temperature` | temperature of the dispersion |
+# | $h_t$, $\tau$ | `hidden`, `temperature` | contexts, temperature of their dispersion |
 
 # %% [markdown]
 # ## Exercises
@@ -514,12 +525,13 @@ check("12.1", first_step, wakes_up)
 
 # %% [markdown]
 # ### 2. A cap as a sigmoid
-# *Difficulty 1/3, importance 2/3, ten minutes.* Write the cap $s\tanh(l/s)$ as a sigmoid that gives the same
-# probabilities. Assign a function of the logits `x` and of `s` to `as_sigmoid`.
+# *Difficulty 1/3, importance 2/3, ten minutes.* Write the cap $s\tanh(l/s)$ as a sigmoid $a\,\sigma(l/c)$ that
+# gives the same probabilities. Assign a function of the logits `x` and of `s` to `as_sigmoid`. Its values lie
+# between 0 and $a$.
 #
 # <details><summary>Hint</summary>
 #
-# In the formula above $\frac a2$ is the cap, and $2c$ is its width.
+# Which $a$ and $c$ make the two hyperbolic tangents equal?
 #
 # </details>
 
@@ -544,21 +556,21 @@ check("12.2", as_sigmoid, is_a_cap)
 
 # %% [markdown]
 # ### 3. Judge a record (open)
-# *Difficulty 2/3, importance 3/3, an hour.* Choose a record whose trick is not in the table. Write down what
-# changed together, and a comparison that would separate the trick from the rest. Then write a plan for it.
+# *Difficulty 2/3, importance 3/3, an hour.* Choose a trick that is not in the table from the [list of
+# records](https://github.com/KellerJordan/modded-nanogpt#world-record-history). Write down what changed together,
+# and a comparison that would separate the trick from the rest: models, seeds, and which difference would matter.
 #
 # <details><summary>Hint</summary>
 #
-# Begin with `data/plans/record-holders.toml` and [how to run a batch](../docs/how-to/batch.md).
+# `data/plans/record-holders.toml` is such a design.
 #
 # </details>
 
 # %% [markdown]
 # ## What we saw
 #
-# First, here is what the runs of the desk say of each claim that has two pairs of seeds or more. A claim is our
-# short form of one part of a record. *Disagrees* means that this part alone does harm in our small model, and does
-# not refute the record.
+# Here is what the desk says of each claim with two pairs of seeds or more. *Disagrees* means that this part of a
+# record alone does harm in our small model. It does not refute the record.
 
 # %%
 names = table.index[table.pairs > 1]
@@ -576,7 +588,7 @@ display(
         f"{last.iloc[0]:.0%} after {until} steps. Once untied, the copies "
         f"of frequent words have a cosine of {end.iloc[0]:.2f} after "
         f"{len(apart)} steps. Adam moves a rare row of the matrix that "
-        f"reads for {idle['rare words']:.0%} of its way without a "
+        f"reads for {idle['rare words']:.0%} of its path without a "
         f"gradient. 15 tanh(l/15) and 30 σ(l/7.5) are one softmax."
     )
 )
@@ -588,10 +600,11 @@ display(
 #   [github.com/KellerJordan/modded-nanogpt](https://github.com/KellerJordan/modded-nanogpt)
 # - A. Karpathy (2026). *nanochat*, experiment log.
 #   [dev/LOG.md](https://github.com/karpathy/nanochat/blob/master/dev/LOG.md)
-# - OpenAI (2026). *parameter-golf.* Pull requests 59, 60 and 2000.
+# - OpenAI (2026). *parameter-golf.* Pull requests 59 and 2000.
 #   [github.com/openai/parameter-golf](https://github.com/openai/parameter-golf)
 # - Q Labs (2026). *slowrun*, pull request 25.
 #   [github.com/qlabs-eng/slowrun](https://github.com/qlabs-eng/slowrun/pull/25)
+# - K. Jordan et al. (2024). *Muon.* [github.com/KellerJordan/Muon](https://github.com/KellerJordan/Muon)
 # - K. Shah (2026). *Token Geometry.* [arXiv:2607.01455](https://arxiv.org/abs/2607.01455), with
 #   [Ember](https://github.com/katop1234/ember)
 # - A. Lopardo, A. Harish, C. Arnett, A. Gupta (2026). *Weight Tying Biases Token Embeddings Towards the

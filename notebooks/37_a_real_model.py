@@ -92,6 +92,9 @@ from course_lab.examine.llama import Llama
 print(tour.where_from(figures, live))
 print(inspect.getsource(Llama.contexts))
 
+# %% tags=["hide-input"]
+pd.Series(figures["seconds"], name="seconds").to_frame()
+
 # %% [markdown]
 # Is the code right? We let the model continue a sentence, and look at its perplexity on prose, the docstrings
 # of the packages that this course installs.
@@ -220,6 +223,19 @@ display(
 # chosen on a text in which they were frequent, such as program code, and that the *model* was trained on a text
 # without them. Nothing here shows that this is the reason, because neither text is in the file.
 #
+# ## Twins
+#
+# Other rows are near each other because training put them there. The list has the pairs of words with the highest
+# cosine, among the words that occur in the docstrings and stand in no crowd:
+
+# %%
+twins = [f"`{a}` and `{b}` {cosine:.2f}" for a, b, cosine in figures["twins"]]
+display(Markdown("; ".join(twins) + "."))
+
+# %% [markdown]
+# Words that are followed and preceded by the same words become twins, and the softmax cannot tell twins apart well:
+# their logits differ by $h^\top(w_i - w_j)$, and the difference of their rows is short.
+#
 # ## Words that cannot win
 #
 # A word whose row lies inside the convex hull of the other rows is the likeliest word in no context whatever.
@@ -308,8 +324,27 @@ plots.show(
 # %% [markdown]
 # ## Beside others
 #
-# The table has the same measures for the course's own small model, as lesson 5 trains it, and for public
-# matrices that come with Python packages, which `python -m course_lab atlas` prints.
+# Are these traits of a large model? The same code looks at a small model of this course, a tied Transformer that
+# is trained on the docstrings in seconds:
+
+# %%
+table = tour.side_by_side(figures)
+table.round(2)
+
+# %%
+# NBVAL_CHECK_OUTPUT
+of = table.loc
+rare = of["mean cosine of rare words"] > of["mean cosine of frequent words"]
+print("rare words stand closer in both:", rare.all())
+topped = of["perplexity, all-but-the-top"] > 2 * of["perplexity"]
+print("all-but-the-top ruins both:", topped.all())
+print("crowds:", (of["rows in the largest crowd"] > 0).tolist())
+
+# %% [markdown]
+# The cone of the rare words is in both models, and so is the price of all-but-the-top. In our small model every
+# word of the vocabulary occurs in training, so no crowd forms.
+#
+# The next table adds public matrices that come with Python packages, which `python -m course_lab atlas` prints.
 
 # %%
 tour.beside().round(2)

@@ -22,7 +22,7 @@ from course_lab.examine import frequencies as counting
 from course_lab.examine import unargmaxable
 from course_lab.examine.atlas import atlas
 from course_lab.examine.chance import random_spectrum
-from course_lab.examine.crowds import crowds
+from course_lab.examine.crowds import Crowd, crowds
 from course_lab.examine.groups import frequency_groups
 from course_lab.examine.kept import FILE, kept
 from course_lab.examine.llama import read_llama
@@ -32,9 +32,11 @@ from course_lab.examine.measures import Spectra
 from course_lab.examine.real_models import Reading, encoding
 from course_lab.examine.record import plain
 from course_lab.examine.repairs import REPAIRS
+from course_lab.examine.small_model import small_model
 from course_lab.examine.weighted import weighted_measures
 from course_lab.provenance import origin
-from course_lib.metrics import geometry
+from course_lib.metrics import geometry, inputs
+from course_lib.metrics.neighbours import nearest_neighbours
 
 __all__ = ["FILE", "kept", "tour"]
 MODEL = PACKAGED["smollm2"]
@@ -43,6 +45,7 @@ ASKED = 100  # words nearest to the middle of which the first place is decided
 SECONDS = 20  # for that, at most
 SENTENCE = "The capital of France is"
 BANDS = 12  # of frequency
+TWINS = 12  # pairs of words with the highest cosine
 OWN = "docstrings/transformer-128/tied"  # the small model of lesson 2
 # Its kept runs of the plan lessons-05, which change only the text's length, epochs and batch.
 PLAIN = "f69623913077"
@@ -103,6 +106,7 @@ def _tour() -> dict:
     shape = shape_of(W, counts)
     clock("the shape of the cloud")
     words = names_of(W, source.words, counts)
+    words["twins"] = twins_of(W, source.words, counts)
     clock("words by name")
     ids = encode.encode(corpus.decode(corpus.valid[: 2 * TOKENS])).ids[: TOKENS + 1]
     model = read_llama(MODEL.path)
@@ -114,6 +118,8 @@ def _tour() -> dict:
     lost = reading.lost(W)
     start = lost_at_the_start(W, counts)
     clock("the lost gradient")
+    small = in_short(_small())
+    clock("the small model")
     return {
         "words": len(W),
         "size": W.shape[1],
@@ -123,6 +129,7 @@ def _tour() -> dict:
         "repairs": repairs,
         "lost": lost._asdict() | {"start": start.squared},
         "goes_on": goes_on,
+        "small": small,
         "seconds": seconds,
         "provenance": {
             "model": [wheel.requirement for wheel in MODEL.wheels],
@@ -130,6 +137,44 @@ def _tour() -> dict:
             **origin(torch.device("cpu")),
         },
     }
+
+
+def _small() -> dict:
+    """Return the same figures of the course's own small model."""
+    W, words, counts, reading = small_model(TOKENS)
+    return {
+        "words": len(W),
+        "size": W.shape[1],
+        **shape_of(W, counts),
+        **names_of(W, words, counts),
+        "repairs": repairs_of(reading, W),
+        "lost": reading.lost(W)._asdict(),
+    }
+
+
+def in_short(figures: dict) -> dict[str, float]:
+    """Return a number for each question that the lesson asks of a model."""
+    cosine = figures["cosine"]
+    repairs = figures["repairs"]
+    return {
+        "words for a dimension, N/d": figures["words"] / figures["size"],
+        "mean cosine": cosine["all"],
+        "mean cosine of rare words": cosine["rare"],
+        "mean cosine of frequent words": cosine["frequent"],
+        "share of the mean row": figures["share"],
+        "rows in the largest crowd": len(figures["crowd"]),
+        f"never first, of the {ASKED} nearest to the middle": len(figures["never"]),
+        "perplexity": repairs["as it is"]["perplexity"],
+        "perplexity, centred": repairs["centring"]["perplexity"],
+        "perplexity, all-but-the-top": repairs["all-but-the-top"]["perplexity"],
+        "kept of ‖g‖², %": 100 * (1 - figures["lost"]["squared"]),
+        "kept by a random matrix, %": 100 * (1 - figures["lost"]["chance"]),
+    }
+
+
+def side_by_side(figures: dict) -> pd.DataFrame:
+    """Return SmolLM2 and the course's own small model, a column each."""
+    return pd.DataFrame({"SmolLM2": in_short(figures), "our small model": figures["small"]})
 
 
 def shape_of(W: Tensor, counts: np.ndarray) -> dict:
@@ -177,7 +222,7 @@ def shape_of(W: Tensor, counts: np.ndarray) -> dict:
 
 def names_of(W: Tensor, names: list[str], counts: np.ndarray) -> dict:
     """Return the words whose rows are equal or nearly so, and those that no context puts first."""
-    crowd = crowds(W)[0]
+    crowd = next(iter(crowds(W)), Crowd(*(np.arange(0) for _ in range(3))))
     places = unargmaxable.first_places(W, SECONDS, asked=ASKED, progress=False)
     typical = W.double().norm(dim=1).median()
     return {
@@ -192,6 +237,26 @@ def names_of(W: Tensor, names: list[str], counts: np.ndarray) -> dict:
         "open": places.open,
         "asked": places.asked,
     }
+
+
+def twins_of(W: Tensor, names: list[str], counts: np.ndarray) -> list[list]:
+    """Return the pairs of rows with the highest cosine as [word, word, cosine], highest first.
+
+    Only words with a count are asked, none of them in a crowd, and each has its nearest word.
+    """
+    seen = counts > 0
+    for crowd in crowds(W):
+        seen[crowd.rows] = False
+    ids = np.flatnonzero(seen)
+    unit = inputs.unit_rows(W[torch.from_numpy(ids)])
+    distance, nearest = nearest_neighbours(unit)
+    pairs = {}
+    for one in np.argsort(distance, kind="stable"):
+        pair = tuple(sorted((one, nearest[one])))
+        pairs.setdefault(pair, float(unit[pair[0]] @ unit[pair[1]]))
+        if len(pairs) == TWINS:
+            break
+    return [[names[ids[a]], names[ids[b]], cosine] for (a, b), cosine in pairs.items()]
 
 
 def repairs_of(reading: Reading, W: Tensor) -> dict:

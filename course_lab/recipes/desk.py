@@ -105,12 +105,13 @@ def _unpriced(prior: Part) -> Part:
 
 # c₁ is such that W begins with the Frobenius norm of the plain matrix, as wang2020's do.
 _EXPONENTIAL, _POLYNOMIAL = exponential(11.1), polynomial(18.8)
-_HALF = part("PolynomialPrior", weight=0.0, c1=33.7, gamma=0.5)
 _SPECTRUM = _spectral(_tied, _EXPONENTIAL)
 _normalised = controlled(_tied, sigma=1.0, normalise=True)
 _NORMALISED = {"words": _normalised.words, "regularizers": _normalised.regularizers}
 _D_OPTIMAL = (*_normalised.regularizers, part("DOptimal", weight=0.1))
 _COSINE = {"regularizers": (COSINE,)}
+# The matrix that reads, and the one that predicts.
+_BOTH = {name: {"optimizer": "ember"} for name in ("words.", "output_layer.words.")}
 # 23 σ((l + 5) / 7.5), as modded-nanogpt has it since its record of December 2025. Its 30 σ(l / 7.5)
 # before is the cap 15.
 _SIGMOID = part("SoftCappedSoftmax", cap=11.5, width=15.0, shift=5.0, bias=False)
@@ -127,7 +128,7 @@ ROWS = {
     "spectrum-control": _SPECTRUM,
     "spectrum-polynomial": _spectral(_tied, _POLYNOMIAL),
     "spectrum-start": _spectral(_tied, _unpriced(_EXPONENTIAL), orthogonality=False),
-    "spectrum-start-half": _spectral(_tied, _HALF, orthogonality=False),
+    "spectrum-start-half": {"words": {"decay": 0.5}},
     "orthogonality": _spectral(_tied, _unpriced(_EXPONENTIAL)),
     "spectral-normalization": _NORMALISED,
     "spectral-normalization+d-optimal": _NORMALISED | {"regularizers": _D_OPTIMAL},
@@ -151,6 +152,7 @@ ROWS = {
     "muon": _words(optimizer="muon", learning_rate=0.02),
     "tied-then-untied": {"tied": False, "optimisation": {"tied_until": 2 / 3}},
     "ember": {"tied": False} | _words(optimizer="ember"),
+    "ember-both": {"tied": False, "optimisation": {"groups": _BOTH}},
     "input-gradient-scaled": {"input_embedding": {"gradient_scale": 5.0}},
     "past-decode": {"regularizers": (part("PastDecode", weight=0.001),)},
     "context-dispersion": {"regularizers": (part("ContextDispersion", weight=0.1),)},

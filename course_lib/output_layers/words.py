@@ -38,6 +38,7 @@ class FullWords(nn.Module):
         init: NonNegative = 0.1,
         normal: bool = False,
         constraint: str | None = None,
+        decay: NonNegative = 0.0,
     ):
         """Draw a matrix.
 
@@ -46,7 +47,8 @@ class FullWords(nn.Module):
         normal: draw them from a normal distribution, whose standard deviation is `init`;
         constraint: what holds after every step of training. "centred": the rows' mean is 0, which
         shifts all logits of a position alike and so changes no probability (Stollenwerk et al.
-        2026); "unit": every row has norm 1 (inan2017, section 6.2), not those of averaged weights.
+        2026); "unit": every row has norm 1 (inan2017, section 6.2), not those of averaged weights;
+        decay: the singular values begin as σ₁ k^−decay, if not 0, with σ₁ as it was drawn.
         Raises CourseError for another constraint or a number out of its range.
         """
         super().__init__()
@@ -55,6 +57,9 @@ class FullWords(nn.Module):
         self.constraint = constraint
         weight = torch.empty(vocabulary, size)
         weight = weight.normal_(0, init) if normal else weight.uniform_(-init, init)
+        if decay:
+            U, sigma, Vh = torch.linalg.svd(weight, full_matrices=False)
+            weight = (U * sigma[0] * torch.arange(1, len(sigma) + 1) ** -decay) @ Vh
         self.weight = nn.Parameter(weight)
         self.after_step()
 

@@ -75,12 +75,10 @@ class Ember(_OneByOne):
         v̂_ij = ĉ_j r_i / mean r,    W ← (1 − η λ) W − η g / (√v̂ + ε),    ĉ = c / (1 − β₂ᵗ)
 
     A batch reads few words. Adam's v of all others falls with each step, entry by entry, and the
-    authors of Ember find that Adam's steps are far too large where a rare word returns. Ember keeps
-    one number for a row. That number falls, too, but the proportions of the row's entries come from
-    the rows in use.
-
-    It is meant for a matrix that only reads. One that predicts has a gradient in every row, so that
-    all rows of a tied matrix are in use. The rule is then Adafactor's (Shazeer & Stern 2018).
+    author of Ember finds that Adam's steps are far too large where a rare word returns. Ember keeps
+    one falling number for a row; the proportions of the row's entries come from the rows in use.
+    Its author takes it for both matrices. One that predicts has a gradient in every row; the rule
+    is then that of Adafactor (Shazeer & Stern 2018).
     Naive: `v = r[:, None] * c / r.mean(); W - lr * g / (v**0.5 + eps)`.
     Source: "Token Geometry" (arXiv 2607.01455), whose code is github.com/katop1234/ember.
     """

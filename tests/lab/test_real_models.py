@@ -8,6 +8,7 @@ import subprocess
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from course_lab.examine import (
     onnx_files,
     quantised,
     real_models,
+    small_model,
     tour,
 )
 from course_lab.examine import crowds as crowding
@@ -33,6 +35,7 @@ from course_lab.examine.lost_gradient import column_space, lost_at_the_start, lo
 from course_lab.examine.measures import Spectra
 from course_lab.examine.report import by_name, places
 from course_lab.examine.weighted import weighted_measures
+from course_lab.planned import Planned
 from course_lab.plans import read_plan
 from course_lib.errors import CourseError
 from course_lib.metrics import geometry
@@ -1186,6 +1189,45 @@ def test_eight_bits_move_a_number_by_half_a_step_at_most():
     assert ((rounded - W).reshape(20, 2, 32).abs() <= 0.6 * step).all()
     assert torch.allclose(tour.rounded(rounded), rounded, atol=1e-3) and (rounded != W).any()
     assert (tour.rounded(torch.zeros(2, 32)) == 0).all()
+
+
+def test_twins_are_the_seen_words_with_the_highest_cosines(monkeypatch):
+    monkeypatch.setattr(tour, "TWINS", 2)
+    W = gaussian(300, 16).float()
+    W[7] = 3 * W[5] + 0.4 * W[6]  # the direction counts, not the length
+    W[20] = 2 * W[21] + 0.4 * W[22]
+    W[100:110] = W[5]  # a crowd
+    W[200] = 2 * W[201] + 0.1 * W[202]  # but never seen
+    counts = np.ones(300)
+    counts[200] = 0
+    words = [f"w{i}" for i in range(300)]
+    W[5] = 0.5 * W[5] + 0.02 * W[9]  # out of the crowd
+    cosine = torch.nn.functional.cosine_similarity(W[None], W[:, None], dim=2)
+    found = tour.twins_of(W, words, counts)
+    assert {frozenset(pair[:2]) for pair in found} == {
+        frozenset(pair) for pair in (("w5", "w7"), ("w20", "w21"))
+    }
+    for first, second, value in found:
+        assert value == pytest.approx(float(cosine[int(first[1:]), int(second[1:])]), abs=1e-5)
+    assert found[0][2] > found[1][2]
+
+
+def test_the_small_model_is_seen_with_the_same_eyes(monkeypatch):
+    """Its perplexity is the model's own, and no crowd is no error."""
+    smoke = Planned(tour.OWN, "smoke", 1, {})
+    monkeypatch.setattr(small_model, "read_plan", lambda name: SimpleNamespace(runs=[smoke]))
+    W, words, counts, reading = small_model.small_model(100)
+    assert len(W) == len(words) == len(counts) and len(reading.target) == 100
+    loss = torch.nn.functional.cross_entropy(reading.contexts @ W.T, reading.target)
+    assert reading.perplexity(W) == pytest.approx(float(loss.exp()), rel=1e-4)
+    monkeypatch.setattr(tour, "small_model", lambda tokens: (W, words, counts, reading))
+    monkeypatch.setattr(tour, "crowds", lambda W: [])
+    short = tour.in_short(tour._small())
+    assert short["perplexity"] == pytest.approx(reading.perplexity(W), rel=1e-6)
+    assert short["rows in the largest crowd"] == 0
+    assert short["words for a dimension, N/d"] == len(W) / W.shape[1]
+    table = tour.side_by_side(tour.kept())
+    assert list(table) == ["SmolLM2", "our small model"] and table.notna().all(axis=None)
 
 
 def test_a_reading_tells_what_each_repair_costs():

@@ -274,6 +274,19 @@ def test_an_expectation_rounds_logits_that_are_a_product_alone_once():
     assert {t.dtype for t in tables if t.numel() == T * B * N} == {torch.bfloat16}
 
 
+@pytest.mark.parametrize("normal", [True, False])
+def test_a_start_whose_singular_values_fall_keeps_the_largest_and_all_directions(normal):
+    torch.manual_seed(1)
+    plain = FullWords(30, 6, normal=normal).weight.detach()
+    torch.manual_seed(1)
+    fallen = FullWords(30, 6, normal=normal, decay=0.5).weight.detach()
+    U, sigma, Vh = torch.linalg.svd(plain, full_matrices=False)
+    wanted = sigma[0] / torch.arange(1, 7).sqrt()
+    torch.testing.assert_close(U.T @ fallen @ Vh.T, torch.diag(wanted), atol=1e-6, rtol=1e-5)
+    with pytest.raises(CourseError, match="decay"):
+        FullWords(30, 6, decay=-1.0)
+
+
 def test_a_mixture_is_evaluated_without_its_backward_pass(monkeypatch):
     layer, target = build(MixtureOfSoftmaxes).eval(), torch.randint(N, (T, B))
     hidden = torch.randn(T, B, D, dtype=torch.float64)
