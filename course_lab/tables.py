@@ -194,17 +194,62 @@ def check_baseline(plan: Plan, baseline: str | None = None) -> None:
         raise CourseError(f"{plan.path}: {unknown('baseline', baseline, names)}")
 
 
-def kept_ngrams(digests: dict[str, str] | None, split: Split) -> dict[str, float]:
-    """Return the kept n-gram perplexities of the text that has these digests, or none.
+def kept_ngrams(text: dict[str, str] | str | None, split: Split) -> dict[str, float]:
+    """Return the kept n-gram perplexities of a text, or none.
 
-    digests: of each split, as the provenance of a run has them.
+    text: the digests of its splits, as the provenance of a run has them, or `Setting.text`.
     """
     try:
         rows = results.read_table(NGRAMS)["rows"]
     except CourseError:
         return {}
-    kept = (row.get(split, {}) for row in rows if digests and row.get("corpus_sha256") == digests)
+    names = ("corpus_sha256", "text")
+    kept = (row.get(split, {}) for row in rows if text and text in map(row.get, names))
     return dict(next(kept, {}))
+
+
+def with_ngrams(
+    frame: "pd.DataFrame",
+    text: Corpus | dict[str, str] | str,
+    test: str | None = "test perplexity",
+    valid: str | None = None,
+    digits: int = 1,
+) -> "pd.DataFrame":
+    """Return a table of perplexities, for display, with the n-grams of the same text as rows.
+
+    A corpus without kept counts is counted now. Of a text that is only named, the counts that are
+    not kept stand as such.
+
+    frame: a row for each model, its numbers rounded or text; what is missing in it is left blank.
+    text: the corpus, or its digests as the provenance of a run has them, or `Setting.text`.
+    test, valid: the column with the perplexities of that split; None where the table has none.
+    digits: decimals of the n-grams' perplexities.
+    """
+    import pandas as pd
+
+    split_of: dict[str | None, Split] = {test: "test", valid: "valid"}
+    named = text.sha256 if isinstance(text, Corpus) else text
+    counted = {}
+    for column, split in split_of.items():
+        if column not in frame.columns:
+            continue
+        perplexities = kept_ngrams(named, split)
+        if not perplexities and isinstance(text, Corpus):
+            perplexities = ngram_perplexities(text, split)
+        told = {name: f"{perplexity:.{digits}f}" for name, perplexity in perplexities.items()}
+        counted[column] = told or dict.fromkeys(map(ngram_name, ORDERS), "not kept")
+    rows = pd.DataFrame(counted, dtype=object)
+    if frame.index.nlevels > 1:
+        rest = [""] * (frame.index.nlevels - 1)
+        rows.index = pd.MultiIndex.from_tuples([(name, *rest) for name in rows.index])
+    table = pd.concat([frame.astype(object), rows]).reindex(columns=frame.columns)
+    table.index.names = frame.index.names
+    return table.fillna("")
+
+
+def ngram_name(order: int) -> str:
+    """Return what the n-gram model of an order is called in tables."""
+    return "unigram" if order == 1 else f"Kneser-Ney {order}"
 
 
 def ngram_perplexities(corpus: Corpus, split: Split = "test") -> dict[str, float]:
@@ -212,8 +257,7 @@ def ngram_perplexities(corpus: Corpus, split: Split = "test") -> dict[str, float
     perplexities = {}
     for order in ORDERS:
         model = KneserNey.fit(corpus.train, corpus.eos, len(corpus), order)
-        name = "unigram" if order == 1 else f"Kneser-Ney {order}"
-        perplexities[name] = model.perplexity(getattr(corpus, split))
+        perplexities[ngram_name(order)] = model.perplexity(getattr(corpus, split))
     return perplexities
 
 

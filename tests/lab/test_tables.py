@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from course_lab import plans, plots, results, tables
+from course_lab import evidence, plans, plots, results, tables
 from course_lab.cli import application
 from course_lab.comparison import compare
 from course_lab.planned import Planned
@@ -174,6 +174,37 @@ def test_kept_n_grams_of_the_same_text_are_not_counted_again(plan, tmp_path, mon
         counted = tables.table_of(plan).ngrams["unigram"]
         assert counted == expected if expected else counted > 50
     assert tables.kept_ngrams(None, "test") == {}
+
+
+def test_a_table_of_perplexities_has_the_n_grams_of_its_text(plan):
+    """The text is a corpus, or the digests or the name of one; the other columns stay blank."""
+    experiment = plan.runs[0].experiment()
+    corpus = experiment.load_corpus()
+    name = evidence.text_of(experiment.to_dict())
+    frame = pd.DataFrame({"test perplexity": [91.25], "cosine": [0.5]}, index=["tied"])
+    expected = tables.kept_ngrams(corpus.sha256, "test")
+    for text in (corpus, corpus.sha256, name):
+        table = tables.with_ngrams(frame, text, digits=2)
+        assert list(table.index) == ["tied", "unigram", "Kneser-Ney 3", "Kneser-Ney 5"]
+        assert table.loc["tied"].to_list() == [91.25, 0.5]
+        assert table["test perplexity"].iloc[1:].to_list() == [
+            f"{perplexity:.2f}" for perplexity in expected.values()
+        ]
+        assert set(table.cosine.iloc[1:]) == {""}
+    both = frame.rename(columns={"cosine": "valid"}).set_index([["tied"], [1]])
+    table = tables.with_ngrams(both, corpus, valid="valid")
+    assert table.loc[("Kneser-Ney 5", ""), "valid"] != table.iloc[-1]["test perplexity"]
+    assert both.index.nlevels == table.index.nlevels == 2
+
+
+def test_n_grams_that_are_not_kept_are_counted_or_said_to_be_missing(plan, monkeypatch):
+    corpus = plan.runs[0].experiment().load_corpus()
+    frame = pd.DataFrame({"perplexity": [91.25]}, index=["tied"])
+    counted = tables.with_ngrams(frame, corpus, test="perplexity")
+    monkeypatch.setattr(results, "read_table", lambda name: {"rows": []})
+    pd.testing.assert_frame_equal(tables.with_ngrams(frame, corpus, test="perplexity"), counted)
+    missing = tables.with_ngrams(frame, "another", test="perplexity")
+    assert missing.perplexity.iloc[1:].to_list() == ["not kept"] * 3
 
 
 def test_the_desk_model_is_within_its_tiers_bounds():
