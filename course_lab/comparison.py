@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from annotated_types import Gt, Lt
-from scipy import stats
+from scipy import optimize, stats
 
 from course_lab.statistics import holm, mean_interval
 from course_lib.errors import CourseError, unknown
@@ -190,6 +190,19 @@ def seeds_for(difference: float, sd: float, wanted: float = 0.8, alpha: float = 
     sd: spread of the pairs' differences in a pilot. At most MOST_SEEDS.
     """
     return _least(lambda n: paired_power(difference, sd, n, alpha) >= wanted, 2)
+
+
+def detectable(sd: float, n: int, wanted: float = 0.8, alpha: float = 0.05) -> float:
+    """Return the least true difference that n pairs show in the share `wanted` of tries.
+
+    sd: spread of the pairs' differences in a pilot, whose unit the result has.
+    """
+    if sd == 0:
+        return 0.0
+    high = sd
+    while paired_power(high, sd, n, alpha) < wanted:
+        high *= 2
+    return optimize.brentq(lambda d: paired_power(d, sd, n, alpha) - wanted, 0, high)
 
 
 def _least(enough: Callable[[int], bool], few: int) -> int:

@@ -17,13 +17,13 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from course_lab import plans, published, results
+from course_lab import plans, provenance, published, results
 from course_lab.batch_states import DAMAGE
 from course_lab.corpora.registry import DOWNLOADS
 from course_lab.experiment import Experiment
@@ -319,25 +319,31 @@ def done_of(of: Evidence, plan: str) -> str:
 
 
 def hours(of: Evidence) -> "pd.DataFrame":
-    """Return what each plan has cost and what it lacks, in hours of wall time.
+    """Return what each plan has cost, what it lacks, and why.
 
     of: the results to go by.
 
-    A row is a plan with a kept run or with an estimate; a run of two plans counts in both. Columns:
-    runs; kept, how many of them; hours, those that the kept runs took, on whatever machine;
-    estimated, what the plan states for all its runs on one core, NaN where it states nothing.
+    A row is a plan; a run of two plans counts in both. Columns: runs; kept, how many of them; core,
+    the hours of a CPU core that the kept runs took, their wall time times their threads; gpu, the
+    hours of a GPU; estimated, the hours of a core that the plan states for all its runs, NaN where
+    it states none; missing, why runs are missing, empty where none is.
     """
     import pandas as pd
 
     rows = {}
     for name in plans.plans():
-        stated = plans.read_plan(name).hours
+        plan = plans.read_plan(name)
         every = of_plan(of, name)
-        kept = [run for _, run in every if run is not None]
-        if kept or stated:
-            seconds = sum(run.content["provenance"].get("wall_seconds", 0) for run in kept)
-            rows[name] = [len(every), len(kept), seconds / 3600, stated or math.nan]
-    columns = ["runs", "kept", "hours", "estimated"]
+        kept = [run.content["provenance"] for _, run in every if run is not None]
+        spent = {True: 0.0, False: 0.0}
+        for origin in kept:
+            on_gpu = provenance.on_gpu(origin)
+            units = 1 if on_gpu else origin.get("threads", 1)
+            spent[on_gpu] += units * origin.get("wall_seconds", 0) / 3600
+        why = plan.missing if len(kept) < len(every) else ""
+        told = [spent[False], spent[True], plan.hours or math.nan, why]
+        rows[name] = [len(every), len(kept), *told]
+    columns = ["runs", "kept", "core", "gpu", "estimated", "missing"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
@@ -369,10 +375,10 @@ def watched_elsewhere(content: dict) -> float | None:
     return sum(elsewhere for _, _, elsewhere in told.values()) if told else None
 
 
-def similarity(content: dict) -> float | None:
+def similarity(content: dict, score: str = "rho") -> float | None:
     """Return the mean ρ over the word-similarity lists of which enough pairs are known."""
     lists = (content["metrics"].get("word_similarity") or {}).values()
-    scores = [one["rho"] for one in lists if one["found"] >= ENOUGH_PAIRS]
+    scores = [one[score] for one in lists if one["found"] >= ENOUGH_PAIRS and score in one]
     return float(np.mean(scores)) if scores else None
 
 
@@ -382,6 +388,7 @@ FIGURES = {
     "test / train": gap,
     "watched words elsewhere": watched_elsewhere,
     "word similarity": similarity,
+    "centred similarity": partial(similarity, score="rho_centred"),
 }
 
 

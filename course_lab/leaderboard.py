@@ -1,15 +1,20 @@
 """Every published row with ours beside it, and the n-grams that any model has to beat."""
 
 import json
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from course_lab import evidence, provenance, published
-from course_lab.evidence import Evidence, Setting
+from course_lab import comparison, evidence, provenance, published
+from course_lab.evidence import Evidence, Run, Setting
 from course_lab.experiment import Experiment
 from course_lab.planned import earlier
+from course_lab.plans import read_plan
+from course_lab.recipes import recipes
 from course_lab.statistics import mean_interval
+from course_lab.tables import models_of
 from course_lib.errors import CourseError
 
 if TYPE_CHECKING:
@@ -24,6 +29,16 @@ TIERS = ("at scale", "desk", "another model", "small", "recipe only", "no recipe
 # as a cache, is another thing.
 PLAIN = ("", "et-asgd", "nt-asgd", "finetuned", "second-session")
 OURS = (*PLAIN, "short", "adamw", "sgd")
+DESK = "ptb/desk"  # the family of the board
+BOARD = {  # its figures of the word matrix and of log P
+    "rare cosine": "geometry/mean_cosine_rare",
+    "positive pairs": "geometry/positive_share",
+    "flatness": "flatness",
+    "Press' rank": "log_prob/press_rank",
+    "effective rank": "log_prob/effective_rank/0.001",
+    "ρ": "word similarity",
+    "ρ centred": "centred similarity",
+}
 
 
 def rows(of: Evidence) -> "pd.DataFrame":
@@ -57,15 +72,104 @@ def shown(table: "pd.DataFrame") -> "pd.DataFrame":
     names = ["paper", "table", "corpus", "model", "method", "setting", "metric"]
     written = table.loc[:, names].copy()
     written["published"] = [f"{value:.2f}" if value == value else "" for value in table.published]
-    rows = zip(table.ours, table.low, table.high, strict=True)
-    written["ours"] = [
-        (f"{mean:.2f}" if mean == mean else "")
-        + (f" [{low:.2f}, {high:.2f}]" if low == low else "")
-        for mean, low, high in rows
-    ]
+    written["ours"] = _with_intervals(table)
     written["n"] = [f"{n:.0f}" if n == n else "" for n in table.n]
     written[["tier", "text", "budget", "run"]] = table[["tier", "text", "budget", "run"]]
     return written.astype(object).fillna("")
+
+
+def _with_intervals(table: "pd.DataFrame") -> list[str]:
+    """Return our figures as text, with the interval where there is one."""
+    return [
+        (f"{mean:.2f}" if mean == mean else "")
+        + (f" [{low:.2f}, {high:.2f}]" if low == low else "")
+        for mean, low, high in zip(table.ours, table.low, table.high, strict=True)
+    ]
+
+
+def board(of: Evidence, family: str = DESK) -> "pd.DataFrame":
+    """Return a row for each recipe of a family, the least perplexity first.
+
+    of: the results to go by.
+    family: what the names of the recipes begin with. Runs with other settings are left out.
+
+    The index is the recipe's name without the family's. Columns: tier, `desk` or `recipe only`;
+    n seeds; ours, the mean of their test perplexities, low and high, the ends of its interval;
+    `BOARD`, means over the seeds that have the figure; minutes, MB and seconds an epoch, the
+    medians or the mean over the runs on a CPU, where there is one, else on a GPU; machine, those of
+    all runs.
+    """
+    import pandas as pd
+
+    rows = {}
+    for name in recipes:
+        own = [s for s in of.settings if s.recipe == name and not s.variant]
+        if name.startswith(f"{family}/"):
+            told = _on_board(of, of.best(of.longest(own))) if own else {"tier": "recipe only"}
+            rows[name.removeprefix(f"{family}/")] = told
+    columns = ["tier", "n", "ours", "low", "high", *BOARD, "minutes", "seconds", "MB", "machine"]
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+    return table.sort_values("ours", kind="stable")
+
+
+def board_shown(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the rows of a board that have runs with their numbers written out, for a page."""
+    ran: Any = table[table.ours.notna()]
+    shown = ran.drop(columns=["tier", "ours", "low", "high"])
+    counts = ["n", "Press' rank", "effective rank", "seconds", "MB"]
+    shown = shown.round(2).astype(object)
+    shown[counts] = ran[counts].round().astype("Int64")
+    shown["minutes"] = [f"{minutes:.3g}" for minutes in ran.minutes]
+    shown.insert(1, "test perplexity", _with_intervals(ran))
+    return shown
+
+
+def _on_board(of: Evidence, setting: Setting) -> dict:
+    """Return what a board says of a setting."""
+    row = _ours(of, setting, "test_perplexity", "desk")
+    runs, timed = of.settings[setting].values(), _timed(of, setting)
+    row |= {name: _mean(runs, path) for name, path in BOARD.items()}
+    row |= {"minutes": _median(timed, "wall_seconds") / 60, "MB": _median(timed, "peak_memory_mb")}
+    row["seconds"] = _mean(timed, "seconds an epoch")
+    devices = Counter(run.content["provenance"]["device"].partition(",")[0] for run in runs)
+    row["machine"] = ", ".join(f"{n} × {device}" for device, n in devices.items())
+    return row
+
+
+def _mean(runs: Iterable[Run], path: str) -> float:
+    """Return the mean of a figure over the runs that have it, NaN where none has."""
+    values = [value for value in (run.figure(path) for run in runs) if value is not None]
+    return float(np.mean(values)) if values else np.nan
+
+
+def seeds_of_family(of: Evidence, plan: str = "desk") -> "pd.DataFrame":
+    """Return how far the pairs of each model of a plan spread, and which difference they can show.
+
+    of: the results to go by. The pairs are those of a model and the plan's baseline.
+
+    Columns: pairs; sd, of the differences in per cent of perplexity; detectable, the least true
+    difference that so many pairs show in four of five tries; corrected, the same with Bonferroni's
+    correction for all models of the plan; seeds for 2 %, in four of five tries, uncorrected.
+    """
+    import pandas as pd
+
+    names = models_of(read_plan(plan))
+    scores: dict[str, dict[int, float]] = {}
+    for name, (planned, run) in zip(names, evidence.of_plan(of, plan), strict=True):
+        if run is not None:
+            scores.setdefault(name, {})[planned.seed] = run.perplexity("test")
+    baseline = read_plan(plan).baseline
+    seeds = scores.get(baseline, {}).keys()
+    family = len(set(names)) - 1
+    rows = {}
+    for name in [n for n, own in scores.items() if n != baseline and len(own.keys() & seeds) > 1]:
+        d = comparison.paired_differences(scores, name, baseline)
+        sd, n = float(d.std(ddof=1)), len(d)
+        shown = [comparison.detectable(sd, n, alpha=0.05 / tests) for tests in (1, family)]
+        rows[name] = [n, sd, *shown, comparison.seeds_for(2.0, sd)]
+    columns = ["pairs", "sd", "detectable", "corrected", "seeds for 2 %"]
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+    return table.sort_values(["pairs", "sd"], ascending=[False, True])
 
 
 def on_text(table: "pd.DataFrame", text: str) -> "pd.DataFrame":
@@ -153,15 +257,25 @@ def budget(of: Evidence, setting: Setting) -> str:
     Where some seeds ran on a GPU, the minutes are those of the others; where all did, a GPU's. Of
     runs that began with another run's weights, the tokens that this other run read are named, too.
     """
-    origins = [run.content["provenance"] for run in of.settings[setting].values()]
-    tokens = np.median([origin.get("tokens_seen", np.nan) for origin in origins])
-    on_cores = [origin for origin in origins if not provenance.on_gpu(origin)]
-    timed = on_cores or origins
-    minutes = np.median([origin.get("wall_seconds", np.nan) for origin in timed]) / 60
-    threads = max(origin.get("threads", 1) for origin in timed)
-    where = f"× {threads}" if on_cores else "on a GPU"
+    tokens = _median(of.settings[setting].values(), "tokens_seen")
+    timed = _timed(of, setting)
+    minutes = _median(timed, "wall_seconds") / 60
+    threads = max(run.content["provenance"].get("threads", 1) for run in timed)
+    on_gpu = provenance.on_gpu(timed[0].content["provenance"])
+    where = "on a GPU" if on_gpu else f"× {threads}"
     first = _first_session(of, setting)
     return f"{tokens / 1e6:.3g} M tokens, {minutes:.3g} min {where}{first}"
+
+
+def _timed(of: Evidence, setting: Setting) -> list[Run]:
+    """Return a setting's runs on a CPU; where all ran on a GPU, all."""
+    runs = list(of.settings[setting].values())
+    return [run for run in runs if not provenance.on_gpu(run.content["provenance"])] or runs
+
+
+def _median(runs: Iterable[Run], name: str) -> float:
+    """Return the median over runs of a number of their provenance."""
+    return float(np.median([run.content["provenance"].get(name, np.nan) for run in runs]))
 
 
 def _first_session(of: Evidence, setting: Setting) -> str:

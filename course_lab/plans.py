@@ -4,6 +4,7 @@ title = "inan2017, Table 1: four columns of a small LSTM"
 baseline = "tied"                         # all other models are the family of the correction
 margin = 2.0                              # per cent of perplexity that would not matter
 hours = 60                                # of one core, as the plan's author estimates
+missing = "Each run takes days."          # why not all of its runs are done
 slurm = {gpus = 1, hours = 8}             # what each run asks of a cluster, `Resources`
 [[runs]]
 recipes = ["ptb/vd-lstm-200/*"]           # names, or globs: * stays within one part of a name;
@@ -49,6 +50,7 @@ class Plan:
     baseline: str | None = None  # what the others, the family of Holm's correction, stand beside
     margin: float = MARGIN  # per cent of perplexity that would not matter
     hours: float | None = None  # of one core, as estimated before the first run
+    missing: str = ""  # why not all of its runs are done
     slurm: Resources = Resources()  # what each run asks of a Slurm cluster
 
 
@@ -63,6 +65,7 @@ class _File:
     baseline: str | None = None
     margin: Positive = MARGIN
     hours: Positive | None = None
+    missing: str = ""
     slurm: Resources = Resources()
 
 
@@ -137,7 +140,7 @@ def read_plan(name: str | Path) -> Plan:
     try:
         file = validated("a plan", content, _File)
         runs = _expanded(file, path.parent)
-        told = file.baseline, file.margin, file.hours, file.slurm
+        told = file.baseline, file.margin, file.hours, file.missing, file.slurm
         return Plan(path, file.title, runs, *told)
     except CourseError as error:
         raise CourseError(f"{path}: {error}") from None

@@ -53,7 +53,7 @@ def _written_out(axis, subs) -> None:
 
 
 def beside(rows, lines, xlabel: str, title: str) -> Figure:
-    """Draw published figures as rings and ours as filled marks with their intervals.
+    """Draw published figures, if any, as rings and ours as filled marks with their intervals.
 
     A mark of one seed has no interval, and the legend says so.
 
@@ -64,8 +64,9 @@ def beside(rows, lines, xlabel: str, title: str) -> Figure:
     places = np.arange(len(rows))
     for i, (name, value) in enumerate(lines.items()):
         ax.axvline(value, color=INK, linestyle=(":", "--", "-.")[i % 3], linewidth=1.1, label=name)
-    ring = {"marker": "o", "s": 52, "facecolor": PAPER, "edgecolor": INK, "zorder": 3}
-    ax.scatter(rows.published, places, label="published", **ring)
+    if rows.published.notna().any():
+        ring = {"marker": "o", "s": 52, "facecolor": PAPER, "edgecolor": INK, "zorder": 3}
+        ax.scatter(rows.published, places, label="published", **ring)
     for tier, number in TIER_STYLE.items():
         ours = rows[(rows.tier == tier) & rows.ours.notna()]
         if len(ours):
@@ -76,7 +77,10 @@ def beside(rows, lines, xlabel: str, title: str) -> Figure:
     ax.set_yticks(places, rows.index, fontsize=9.5)
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.set_xscale("log")
+    low, high = ax.get_xlim()
     _written_out(ax.xaxis, (1, 1.5, 2, 3, 4, 6, 8))
+    if high < 2.5 * low:  # hardly any of these would be a tick
+        ax.xaxis.set_major_locator(AutoLocator())
     _name_axes(ax, xlabel, "", "")
     figure.suptitle(textwrap.fill(title, WIDTH))
     alone = (rows.ours.notna() & rows.low.isna()).any()

@@ -18,39 +18,8 @@ from course_lab.cli import application
 from course_lab.experiment import Experiment
 from course_lab.planned import Planned
 from course_lib.errors import CourseError
+from tests.evidence_sample import COUNTED, PTB
 
-PTB = '{"kind": "ptb", "options": {}}'
-COUNTED = {"unigram": 600.0, "Kneser-Ney 3": 150.0, "Kneser-Ney 5": 140.0}
-
-
-@pytest.fixture
-def kept(tmp_path, monkeypatch):
-    """An empty folder of kept results, and a function that puts a run there."""
-    monkeypatch.setattr(results, "kept_folder", lambda: tmp_path)
-
-    def keep(
-        recipe,
-        seed,
-        perplexity,
-        change=None,
-        device="AMD EPYC",
-        epochs=(),
-        tokens=1000,
-        profile="full",
-        **figures,
-    ):
-        planned = Planned(recipe, profile, seed, change or {})
-        metrics = {"test_perplexity": perplexity, "valid_perplexity": perplexity + 1} | figures
-        origin = {"tokens_seen": tokens, "wall_seconds": 60.0, "threads": 1, "device": device}
-        folder = tmp_path / planned.key
-        results.write_result(folder, planned.experiment(), list(epochs), metrics, origin)
-        return folder
-
-    def count():
-        results.write_table("ngrams", {"rows": [{"text": PTB, "test": COUNTED}]})
-
-    keep.count = count
-    return keep
 
 
 METHOD, PLAIN = "ptb/awd-lstm/mos/et-asgd", "ptb/awd-lstm/softmax/et-asgd"
@@ -690,18 +659,29 @@ def test_half_of_a_text_is_no_whole_text():
 
 
 def test_the_hours_of_a_plan_are_those_of_its_kept_runs(kept):
-    """What is missing is counted, and what nobody planned is in no row."""
-    for seed in (1, 2):
+    """Hours of a core and of a GPU are apart, what is missing is counted, and no plan is left out."""
+    for seed in (1, 2, 3):
         kept("ptb/desk/tied", seed, 90.0, profile="standard")
     of = evidence.read()
     for run in of.runs:
-        run.content["provenance"]["wall_seconds"] = 5400
+        run.content["provenance"] |= {"wall_seconds": 5400, "threads": 2}
+    of.runs[2].content["provenance"]["device"] = "NVIDIA H200"
     spent = evidence.hours(of)
     desk = spent.loc["desk"]
-    assert (desk.kept, desk.hours, desk.estimated) == (2, 3.0, plans.read_plan("desk").hours)
+    assert (desk.kept, desk.core, desk.gpu) == (3, 6.0, 1.5)
+    assert desk.estimated == plans.read_plan("desk").hours
     assert desk.runs == len(plans.read_plan("desk").runs)
+    assert list(spent.index) == list(plans.plans())
     others = spent.drop(["desk", "desk-sgd-alone", "record-holders"])  # they have these runs
-    assert (others.hours == 0).all() and others.estimated.notna().all()
+    assert (others.core == 0).all() and (others.gpu == 0).all()
+
+
+def test_every_plan_says_why_runs_are_missing():
+    spent = evidence.hours(evidence.read())
+    complete = spent.kept == spent.runs
+    assert (spent.missing[complete] == "").all()
+    unexplained = spent.index[~complete & ~spent.missing.str.endswith(".")]
+    assert unexplained.empty, unexplained.to_list()
 
 
 def test_the_ledger_fits_a_terminal():

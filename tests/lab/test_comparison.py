@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from course_lab.comparison import compare, interval, p_value, paired_power, seeds_for, verdict
+from course_lab.comparison import (
+    compare,
+    detectable,
+    interval,
+    p_value,
+    paired_power,
+    seeds_for,
+    verdict,
+)
 from course_lab.statistics import mean_interval
 from course_lib.errors import CourseError
 
@@ -170,3 +178,17 @@ def test_the_interval_holds_the_truth_as_often_as_it_says():
 def test_what_cannot_be_compared_is_refused(results, message):
     with pytest.raises(CourseError, match=message):
         compare(results, "plain")
+
+
+@pytest.mark.parametrize(("sd", "n", "alpha"), [(0.5, 5, 0.05), (3.0, 2, 0.05), (1.0, 40, 0.001)])
+def test_a_detectable_difference_is_that_which_the_power_function_gives(sd, n, alpha):
+    d = detectable(sd, n, alpha=alpha)
+    assert paired_power(d, sd, n, alpha) == pytest.approx(0.8)
+    assert detectable(sd, n, wanted=0.9, alpha=alpha) > d
+    assert detectable(2 * sd, n, alpha=alpha) == pytest.approx(2 * d)
+    assert detectable(0.0, n) == 0.0
+
+
+def test_so_many_seeds_as_a_difference_needs_detect_it():
+    n = seeds_for(2.0, 1.5)
+    assert detectable(1.5, n) <= 2.0 < detectable(1.5, n - 1)

@@ -1,9 +1,12 @@
-"""The leaderboard: what a budget says of a first session, and the order of the counted texts."""
+"""The leaderboard: budgets, the order of the counted texts, and the board of the desk."""
 
 import json
 from types import SimpleNamespace
 
-from course_lab import evidence, leaderboard
+import numpy as np
+import pytest
+
+from course_lab import comparison, evidence, leaderboard
 from course_lab.evidence import Setting
 from course_lab.planned import Planned
 
@@ -66,3 +69,41 @@ def test_the_counted_texts_are_in_the_order_of_their_length():
     rows = leaderboard.rows(of)
     titles = [evidence.title_of(text) for text in texts]
     assert list(dict.fromkeys(rows.text[rows.tier == "counted"])) == titles
+
+
+def test_the_board_has_each_recipe_of_the_desk_once(kept):
+    """A run with another setting is no row, and minutes are those of a core where there is one."""
+    for seed, perplexity in enumerate((90.0, 92.0, 94.0), 1):
+        kept("ptb/desk/tied", seed, perplexity, profile="standard")
+    kept("ptb/desk/mos", 1, 80.0, profile="standard")
+    kept("ptb/desk/mos", 1, 70.0, {"optimisation.epochs": 4}, profile="standard")
+    of = evidence.read()
+    for run in of.runs:
+        run.content["provenance"] |= {"wall_seconds": 600 * run.seed, "peak_memory_mb": 500}
+        run.content["provenance"]["device"] = "NVIDIA H200" if run.seed == 3 else "AMD EPYC, AVX512"
+    board = leaderboard.board(of)
+    assert set(board.index) >= {"tied", "mos", "tied/sgd-alone", "spectrum-mos"}
+    assert list(board.index[:2]) == ["mos", "tied"] and board.index.is_unique
+    tied = board.loc["tied"]
+    assert (tied.n, tied.ours, tied.minutes, tied.MB) == (3, 92.0, 15.0, 500)
+    assert tied.low < 90 and tied.high > 94
+    assert tied.machine == "2 × AMD EPYC, 1 × NVIDIA H200"
+    assert (board.tier.iloc[2:] == "recipe only").all()
+    shown = leaderboard.board_shown(board)
+    assert list(shown["test perplexity"])[0] == "80.00" and "[" in shown["test perplexity"]["tied"]
+
+
+def test_what_seeds_show_is_told_for_the_pairs_with_the_baseline(kept):
+    for seed, (tied, cosine) in enumerate([(90.0, 91.0), (90.0, 92.0), (90.0, 92.5)], 1):
+        kept("ptb/desk/tied", seed, tied, profile="standard")
+        kept("ptb/desk/cosine", seed, cosine, profile="standard")
+    kept("ptb/desk/mos", 1, 80.0, profile="standard")
+    of = evidence.read()
+    table = leaderboard.seeds_of_family(of)
+    assert list(table.index) == ["cosine"]
+    row = table.loc["cosine"]
+    d = 100 * np.log(np.array([91, 92, 92.5]) / 90)
+    assert (row.pairs, row.sd) == (3, pytest.approx(d.std(ddof=1)))
+    assert comparison.paired_power(row.detectable, row.sd, 3) == pytest.approx(0.8)
+    assert row.corrected > row.detectable
+    assert row["seeds for 2 %"] == comparison.seeds_for(2.0, row.sd)
