@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # What turns the rank of an output layer: the options of which one stands for the others' value.
 KNOBS = {"c, k": ("c", "k"), "components": ("components",), "latent dropout": ("dropout",)}
 LAYER = "output layer"  # the knob that exchanges it for another one
+MIXTURES = ("mos", "moc")  # methods with components and latent dropout
 RANKED = ("gss", "sigsoftmax", "plif", "plif-frozen", "mos", "moc")  # methods that lift the bound
 DEFAULTS = {"dropout": 0.0}  # of options that an experiment may leave out
 EPSILONS = ("0.001", "0.0001", "1e-05")
@@ -122,7 +123,7 @@ def interventions(table: "pd.DataFrame", figure: str = "perplexity") -> "pd.Data
     rows: list[dict] = []
     for knob, names in KNOBS.items():
         turned = table.dropna(subset=list(names))
-        turned = turned.loc[turned.method.isin(["gss", "mos", "moc"])]
+        turned = turned.loc[turned.method.isin(["gss", *MIXTURES])]
         for _, group in turned.groupby(f"all but {knob}"):
             settings = dict(iter(group.groupby("setting")))
             least = min(settings, key=lambda number: settings[number]["rank"].mean())
@@ -137,6 +138,31 @@ def interventions(table: "pd.DataFrame", figure: str = "perplexity") -> "pd.Data
     for row, p in zip(tested, holm([row["p"] for row in tested]), strict=True):
         row["p"] = float(p)
     return pd.DataFrame(rows, columns=CHANGES).astype({"evidence": bool})
+
+
+def at_two_epochs(table: "pd.DataFrame", knob: str) -> "pd.DataFrame":
+    """Return what turning a knob of a mixture does at the best epoch and at the last one.
+
+    table: of `points`.
+    knob: of `KNOBS`, with one option.
+
+    The index is (text, recipe, value of the knob), of the groups of runs that differ in the knob
+    alone and have two values of it. Columns, means over n seeds: n; rank, of the best weights; best
+    and last, the validation perplexity at the two epochs; change, from best to last in per cent.
+    """
+    import pandas as pd
+
+    (option,) = KNOBS[knob]
+    turned = table.dropna(subset=[option])
+    turned = turned.loc[turned.method.isin(MIXTURES)]
+    alike: Any = turned.groupby(f"all but {knob}")
+    several = turned[alike[option].transform("nunique") > 1]
+    several = several.assign(change=100 * np.log(several["last valid"] / several.valid))
+    groups: Any = several.groupby(["text", "recipe", f"all but {knob}", option])
+    means = groups[["rank", "valid", "last valid", "change"]].mean()
+    means.insert(0, "n", groups.size())
+    names = {"valid": "best", "last valid": "last"}
+    return pd.DataFrame(means).droplevel(f"all but {knob}").rename(columns=names)
 
 
 def _exchanged(table: "pd.DataFrame", figure: str) -> list[dict]:

@@ -54,11 +54,13 @@ from IPython.display import HTML, Markdown, display
 
 from course_lab import evidence, plots, ranks
 from course_lab.progress import check
+from course_lab.tables import with_ngrams
 from course_lib.metrics.rank import effective_rank
 
 of = evidence.read(OWN)
 points = ranks.points(of)
 published = ranks.published_points()
+named = {evidence.title_of(text): text for text in of.ngrams}
 
 # %% [markdown]
 # ## Predict
@@ -156,6 +158,23 @@ if len(counted):
         f"it is evidence, and by {apart.max():.1f} % at most in all "
         f"{len(several)} rows."
     ))  # fmt: skip
+
+# %% [markdown]
+# Here are the two knobs of a mixture at both epochs. *Best* and *last* are validation perplexities, the means over *n*
+# seeds, and *change* is the rise from the best epoch to the last one in per cent. Only the weights of the best epoch are
+# kept, so the *rank* is known for them alone. What the rank does after the best epoch we cannot say.
+
+# %%
+for knob in ("components", "latent dropout"):
+    both = ranks.at_two_epochs(points, knob)
+    display(Markdown(f"**{knob.capitalize()} of the mixture**"))
+    if both.empty:
+        display(Markdown("*No two values are kept with all else equal.*"))
+    for title, rows in both.round(2).groupby("text"):
+        rows = rows.droplevel("text")
+        text = named.get(title, title)
+        display(Markdown(f"*Text: {title}*"))
+        display(with_ngrams(rows, text, test=None, valid="best"))
 
 # %%
 cells = ranks.grid(of)

@@ -50,6 +50,21 @@ def test_an_intervention_is_a_pair_of_settings_that_differ_in_one_knob(keep):
     assert (table["last valid"] / table.perplexity).tolist() == pytest.approx([3] * len(table))
 
 
+def test_a_mixtures_knob_is_told_at_the_best_epoch_and_at_the_last_one(keep):
+    for components, rank in ((2, 100), (8, 300)):
+        for seed in (1, 2):
+            change = {"output_layer.components": components}
+            keep("ptb/desk/mos", seed, 50.0 + components, rank, change)
+    keep("ptb/desk/mos", 1, 10.0, 9999, {"optimisation.clip": 0.75})  # a group of one value
+    table = ranks.points(evidence.read())
+    both = ranks.at_two_epochs(table, "components")
+    assert list(both.index) == [("ptb", "ptb/desk/mos", 2), ("ptb", "ptb/desk/mos", 8)]
+    assert both["rank"].tolist() == [100, 300] and both.n.tolist() == [2, 2]
+    assert both.best.tolist() == [104, 116] and both["last"].tolist() == [156, 174]
+    assert both.change.tolist() == pytest.approx([100 * np.log(1.5)] * 2)
+    assert ranks.at_two_epochs(table, "latent dropout").empty
+
+
 def test_an_exchange_of_the_softmax_is_an_intervention_and_evidence_comes_first(keep):
     """A result from before a setting was invented is of the same setting as one that has none."""
     old = "ptb/desk/tied"
