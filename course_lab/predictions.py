@@ -120,9 +120,8 @@ def differences(
     tested = comparison.tested(samples, MARGIN)
     index = pd.MultiIndex.from_tuples(list(tested), names=["method", by])
     rows = pd.DataFrame(list(tested.values()), index=index, columns=columns)
-    said = rows.verdict.astype(str).replace(VERDICTS).str.replace("1 %", "a hundredth")
-    rows["verdict"] = said.str.replace(":.*", "", regex=True)  # how many seeds would decide
-    return rows
+    verdicts = rows.verdict.astype(str).replace(VERDICTS)
+    return rows.assign(verdict=verdicts.str.replace("1 %", "a hundredth"))
 
 
 def gaps(table: "pd.DataFrame", method: str, baseline: str) -> np.ndarray:

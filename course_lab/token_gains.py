@@ -7,7 +7,9 @@ import numpy as np
 
 from course_lab import results
 from course_lab.evidence import Run
+from course_lab.experiment import Experiment
 from course_lab.final_figures import TEST_LOSSES
+from course_lib.data import Corpus
 from course_lib.errors import CourseError
 
 if TYPE_CHECKING:
@@ -131,6 +133,49 @@ def by_likelihood(ours: dict[int, np.ndarray], theirs: dict[int, np.ndarray]) ->
             part = gain[inside].sum() / len(gain)
             row = [int(inside.sum()), gain[inside].mean(), *interval, part]
             rows[f"{low:g} to {high:g}"] = row
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+
+
+def tokens_of(run: Run, count: int) -> np.ndarray | None:
+    """Return the words of a run's test split, (count,); None where its text is not here.
+
+    Where the split has another length it is another text, and there are none either.
+
+    count: how many tokens have a loss.
+    """
+    try:
+        corpus = Experiment.from_dict(run.content["experiment"]).load_corpus()
+    except CourseError:
+        return None
+    assert isinstance(corpus, Corpus)  # only texts have losses of tokens
+    ids = np.asarray(corpus.test)
+    return np.array(corpus.words)[ids] if len(ids) == count else None
+
+
+def by_word(gain: np.ndarray, tokens: np.ndarray, most: int = 8) -> "pd.DataFrame":
+    """Return the words that gain and lose most: chosen in one half of the text, told in the other.
+
+    gain, tokens: (n,), what each token gains, and its word.
+    most: how many of the words that add most to the mean gain are told, and of those that take most
+        from it.
+
+    The halves are every other block. Who chooses and measures in the same tokens finds gains that
+    are chance. Columns: tokens, gain, low, high and part, as in `by_likelihood`, in the half that
+    did not choose; chosen, the part in the other half, by which the rows are ordered.
+    """
+    import pandas as pd
+
+    choosing = np.arange(len(gain)) // BLOCK % 2 == 0
+    sums = pd.Series(gain[choosing]).groupby(tokens[choosing]).sum() / choosing.sum()
+    ordered = sums.sort_values(ascending=False)
+    rows = {}
+    for word in [*ordered.index[:most], *ordered.index[-most:]]:
+        inside = ~choosing & (tokens == word)
+        if inside.any():
+            interval = bootstrap(np.where(inside, gain, np.nan)[~choosing])
+            part = gain[inside].sum() / (~choosing).sum()
+            rows[word] = [int(inside.sum()), gain[inside].mean(), *interval, part, ordered[word]]
+    columns = ["tokens", "gain", "low", "high", "part", "chosen"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 

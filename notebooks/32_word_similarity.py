@@ -315,7 +315,8 @@ display(Markdown(
 # ### What a second seed does to a count of wins
 #
 # If a win says something about the output layer, the same model wins at another seed. We count on how many lists
-# each method of the family wins over each other method, once for seed 1 and once for seed 2.
+# each method of the family wins over each other method, once for seed 1 and once for seed 2. In the figure a row
+# has the number of its column, and the order is that of all wins at seed 1.
 
 # %%
 wins = similarities.wins_of(fair, family)
@@ -325,6 +326,18 @@ display(Markdown(
     f"At the other seed {changed} of {compared} pairs of methods have "
     "another winner, or none."
 ))  # fmt: skip
+
+# %%
+if pair:
+    title = f"{changed} of {compared} pairs have another winner at seed 2"
+    both = dict(zip(("seed 1", "seed 2"), pair, strict=True))
+    most = int(wins.lists.max())
+    plots.show(
+        plots.wins_beside(both, most, title),
+        alt="Two tables side by side, seed 1 and seed 2, of methods by "
+        "methods: on how many lists the row's method has a greater ρ than "
+        f"the column's. {title}.",
+    )
 
 # %% [markdown]
 # The next table has all seeds. If a win says something about the output layer, two layers must also win and lose

@@ -44,15 +44,16 @@
 # %% tags=["parameters"]
 PROFILE = "quick"  # all profiles read the same results
 OWN = []  # folders of finished runs of yours, to count as kept ones do
-CONTEXTS = [1, 8, 15]  # numbers of the contexts that are shown whole
+CONTEXTS = [1, 8, 15]  # numbers of the contexts that are not folded up
 
 # %%
 import numpy as np  # noqa: I001
-from IPython.display import Markdown, display
+from IPython.display import HTML, Markdown, display
 
 from course_lab import evidence, likely_words, plots, predictions
 from course_lab import published, token_gains
 from course_lab.progress import check
+from course_lab.tables import with_ngrams
 
 of = evidence.read(OWN)
 every = predictions.chosen(of)
@@ -97,7 +98,8 @@ display(Markdown(
 #
 # parthiban2021's Table S2 has the five likeliest words of ten models at 18 places of the Penn Treebank's test
 # split. The authors of the mixture of softmaxes had picked six of the places, parthiban2021 picked another
-# six, and the last six were drawn at random. Below is one context of each kind. One star marks models trained by
+# six, and the last six were drawn at random. Below is one context of each kind, and all eighteen are folded up behind
+# it. One star marks models trained by
 # NT-ASGD, an optimiser that averages the weights once the validation loss stalls ([lesson
 # 9b](09b_inside_a_mixture.ipynb)). Rows with two stars have words at the first six places only. The tables have the
 # printed words, as far as they could be read, and the words of our models. The word that really follows is in
@@ -109,6 +111,14 @@ for number in CONTEXTS:
     place, word = places.loc[number, ["place", "next"]]
     display(Markdown(f"**Context {number}: the next word is “{word}”.**"))
     display(likely_words.beside(ours, printed, place))
+
+# %%
+page = "<summary>All eighteen contexts</summary>"
+for number, place in places.iterrows():
+    best = likely_words.beside(ours, printed, place.place)
+    said = f"Context {number}: the next word is “{place.next}”."
+    page += f"<p><b>{said}</b></p>{best.to_html()}"
+display(HTML(f"<details>{page}</details>"))
 
 # %% [markdown]
 # How often does the right word come first, and how often is it among five? The readable part of the printed
@@ -157,9 +167,10 @@ print("gains of 1 and -1 in turn have the interval", low_high)
 # %% [markdown]
 # ## inan2017's Table 4
 #
-# The paper's Table 4 shows the five likeliest words after four phrases of the test split. The paper prints these
-# words without their probabilities, so there is no number to compare. Our table has the probability of the word
-# that follows each phrase, the mean over seeds, and below it are our five words.
+# The paper's Table 4 shows the likeliest words after four phrases of the test split, for an untied model and for one with
+# both remedies. The paper prints no probabilities. The words themselves are missing in the text of the paper that we
+# read, so they are not here. Our table has the probability of the word that follows each phrase, the mean over
+# seeds, and below it are our five words.
 
 # %%
 display(likely_words.next_words(runs).drop(columns="phrase").T.round(3))
@@ -177,7 +188,7 @@ for phrase in published.contexts("4").itertuples():
 # The table has the mean probability of each word over seeds. *There* means the places where it is the next word,
 # and *elsewhere* means all other places. The probabilities are small, so we compare their logarithms: a
 # difference is 100 times that of logarithms, nearly per cent, and a difference of 1 counts as none. The column *p*
-# is corrected by Holm for all comparisons of the table.
+# is corrected by Holm for all comparisons of the table. A verdict of *undecided* says how many seeds would decide.
 
 # %%
 watched = predictions.watched(runs)
@@ -213,9 +224,9 @@ display(Markdown(four))
 # surely differs:
 
 # %%
-losses = predictions.by_group(runs)
-groups = predictions.decades(losses)
-losses = losses[losses.group.isin(groups)]
+every_loss = predictions.by_group(runs)
+groups = predictions.decades(every_loss)
+losses = every_loss[every_loss.group.isin(groups)]
 wide = losses.groupby(["group", "method"], sort=False).loss.mean()
 tokens = losses.groupby("group", sort=False).tokens.first()
 table = wide.unstack("method")
@@ -247,6 +258,35 @@ display(Markdown(frequency))
 surely.round(2) if len(surely) else None
 
 # %% [markdown]
+# ### The loss of four words
+#
+# inan2017's claim is about “&lt;unk&gt;”, “a”, “an” and “the”. What does it cost where one of these words *is* the next
+# one? The table has the loss in nats where it is, and the second table the differences from the tied softmax in
+# hundredths of a nat, of those methods that surely differ. The four words are in the groups above as well.
+
+# %%
+of_four = every_loss[~every_loss.group.isin(groups)]
+means = of_four.groupby(["method", "group"], sort=False)
+four_losses = means.loss.mean().unstack("group").round(2)
+tokens = of_four.groupby("group", sort=False).tokens.first()
+four_losses = four_losses.astype(object)
+four_losses.loc["tokens"] = tokens
+display(four_losses)
+changed = predictions.differences(of_four, "group", "loss", "tied")
+sure = changed[changed.verdict.isin(["lower", "higher"])]
+sure.round(2) if len(sure) else Markdown("*No method surely differs.*")
+
+# %%
+share = tokens.sum() / table.tokens.sum() if len(table) else np.nan
+said = [f"`{name}` ({len(rows)} of {len(tokens)})"
+        for name, rows in sure.groupby("method")]  # fmt: skip
+four_told = (
+    f"The four words are {share:.0%} of the tokens. Their loss surely "
+    f"differs from the tied softmax's in {', '.join(said) or 'no method'}."
+)
+display(Markdown(four_told))
+
+# %% [markdown]
 # ## Calibration
 #
 # Where a model gives its likeliest word a probability of about 0.3, this word should be right three times in
@@ -265,7 +305,10 @@ errors.insert(0, "test perplexity", [
     np.mean([r.perplexity("test") for r in runs if r.method == name])
     for name in errors.index
 ])  # fmt: skip
-display(errors.round(4))
+text = runs[0].setting.text if runs else "no text"
+display(with_ngrams(errors.round(4), text))
+
+# %%
 empty = predictions.calibration(losing)
 useless = [
     f"`{name}` is left out: its calibration error is {error:.3f}, at a "
@@ -359,6 +402,31 @@ if len(gain):
         alt="Share of the sum of absolute gains that the most changed "
         f"tokens make up, rising steeply at first. {title}.",
     )  # fmt: skip
+
+# %% [markdown]
+# ### Which words gain
+#
+# The same losses can be sorted by word. The word whose gain is largest in a text has been lucky there, too. So the words
+# are chosen in one half of the text, by what each adds to the mean gain, and their gain is measured in the other half.
+# The halves are every other block of 100 tokens. The table has the words that add most and those that take most
+# away, in the order of the half that *chose* them. All other columns are of the half that measured, with a bootstrap over
+# its blocks. The intervals are not corrected for the number of words.
+
+# %%
+tokens = token_gains.tokens_of(every[0], len(gain)) if len(gain) else None
+words_said = "the test split is not here, so the words are not named"
+if tokens is not None:
+    words = token_gains.by_word(gain, tokens)
+    display(words.round(4))
+    up, down = words[words.low > 0], words[words.high < 0]
+    named = [", ".join(f"“{w}”" for w in part.index) or "none"
+             for part in (up, down)]  # fmt: skip
+    words_said = (
+        f"of {len(words)} words that one half of the text chose, these "
+        f"gain in the other half, with an interval above 0: {named[0]}. "
+        f"These lose, with an interval below 0: {named[1]}"
+    ).replace("<", "&lt;")
+display(Markdown(f"*By words, {words_said}.*"))
 
 # %% [markdown]
 # ## Samples
@@ -458,7 +526,9 @@ check("33.2", each, shared_by_few)
 display(
     Markdown(
         f"{frequency}\n\n{lists}\n\n{among}\n\n{four}\n\n"
-        f"By tokens, {gains}.{spread_said} All are runs of `{family}`."
+        f"{four_told}\n\n"
+        f"By tokens, {gains}.{spread_said} By words, {words_said}. "
+        f"All are runs of `{family}`."
     )
 )
 

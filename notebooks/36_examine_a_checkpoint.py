@@ -53,7 +53,7 @@ import pandas as pd
 from IPython.display import Markdown, display
 
 import course_lab
-from course_lab import examine, plots
+from course_lab import examine, plots, published
 from course_lab.examine import figures
 from course_lab.progress import check
 from course_lib.metrics import geometry, subspaces
@@ -403,6 +403,35 @@ print("all-but-the-top ruins it:", topped > 1.5 * original)
 # So the treatment depends on what you want. If you want to compare words, repair the matrix. If you want better
 # predictions, a repair does not help. What another training can do is the subject of [lessons
 # 5](05_tying_and_augmented_loss.ipynb) to [11](11_modern_remedies.ipynb).
+#
+# ## A verdict is a symptom
+#
+# Does the shape of a matrix at least *tell* how well its model predicts? Kulkarni et al. (2026) measured the geometry of
+# many language models, and compared it with how well they do:
+
+# %%
+records = published.records()
+of_geometry = records.url.str.endswith("2602.20433")
+for row in records[of_geometry].itertuples():
+    display(Markdown(f"> {row.says} ({row.source}, {row.place})"))
+
+# %% [markdown]
+# So every verdict of this notebook is a **symptom, not a disease**, whatever its name. It says that the matrix has a
+# shape that a random matrix does not have. It does not say that the model is bad, and a matrix without a finding does
+# not belong to a better model. [Notebook 30](30_leaderboard.ipynb) has our own example: its desk board lists models of one
+# size and text, with their geometry beside their perplexity.
+
+# %% [markdown]
+# ## What would change the answer
+#
+# - **Another measure of severity.** The threshold of a tenth of the energy is a choice. `examine --atlas` compares a
+#   severity with those of other checkpoints instead.
+# - **The words of the model's own text.** Without counts a frequency split looks like a drift.
+# - **A measure that predicts quality.** The cited study found none in the models and tasks that it looked at. A measure
+#   that orders models of one size and one text by their perplexity, on checkpoints that did not help to choose
+#   it, would turn a symptom into a diagnosis.
+# - **A repair that lowers the perplexity.** Neither of the two repairs above does. If one did without training,
+#   the shape would have been the cause.
 
 # %% [markdown]
 # ## Symbols
@@ -533,6 +562,8 @@ display(
 # - W. Rudman, N. Gillman, T. Rayne, C. Eickhoff (2022). *IsoScore: Measuring the Uniformity of
 #   Embedding Space Utilization.* Findings of ACL.
 #   [arXiv:2108.07344](https://arxiv.org/abs/2108.07344)
+# - A. Kulkarni, J. M. Springer, A. Subramonian, S. Swayamdipta (2026). *Disentangling Geometry,
+#   Performance, and Training in Language Models.* [arXiv:2602.20433](https://arxiv.org/abs/2602.20433)
 # - I. Dumitriu, A. Edelman (2002). *Matrix models for beta ensembles.* Journal of Mathematical
 #   Physics 43. [arXiv:math-ph/0206043](https://arxiv.org/abs/math-ph/0206043)
 

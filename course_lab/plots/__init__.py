@@ -18,6 +18,7 @@ from course_lab.plots.evidence import (
     tested_claims,
     turned,
     win_matrices,
+    wins_beside,
 )
 from course_lab.plots.figures import (
     against_frequency,
@@ -196,4 +197,5 @@ __all__ = [
     "where_penalties_lead",
     "win_matrices",
     "wins",
+    "wins_beside",
 ]

@@ -285,6 +285,29 @@ def win_matrices(matrices: "Mapping[str, pd.DataFrame]", lists: int, title: str)
     return figure
 
 
+def wins_beside(matrices: "Mapping[str, pd.DataFrame]", lists: int, title: str) -> Figure:
+    """Draw two tables of wins side by side: numbers name the columns, and the names stand once.
+
+    matrices, lists: as in `win_matrices`, with the same models in the same order.
+    """
+    names = next(iter(matrices.values())).index
+    numbers = [str(i) for i in range(1, len(names) + 1)]
+    figure, axes = panels(1, len(matrices), height=1.2 + 0.18 * len(names))
+    labels = [f"{name}  {number}" for name, number in zip(names, numbers, strict=True)]
+    places = np.arange(len(names)) + 0.5
+    for ax, (name, matrix) in zip(axes, matrices.items(), strict=True):
+        wins(matrix, lists, name, ax)
+        ax.set_xticks(places, numbers, fontsize=7.5, rotation=0, ha="center")
+        ax.set_yticks(places, labels, fontsize=8)
+        ax.tick_params(left=False, bottom=False, pad=1)
+        for number in ax.texts:
+            number.set_fontsize(6.5)
+        _name_axes(ax, "against", "", name)
+        labels = numbers  # the names stand once
+    figure.suptitle(textwrap.fill(title, WIDTH))
+    return figure
+
+
 def shares(table, title: str) -> Figure:
     """Draw the share of a row's pairs that a column has as well, in per cent, but for 0.
 

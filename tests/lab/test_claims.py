@@ -18,9 +18,7 @@ from course_lab.cli import application
 from course_lab.experiment import Experiment
 from course_lab.planned import Planned
 from course_lib.errors import CourseError
-from tests.evidence_sample import COUNTED, PTB
-
-
+from tests.evidence_sample import PTB
 
 METHOD, PLAIN = "ptb/awd-lstm/mos/et-asgd", "ptb/awd-lstm/softmax/et-asgd"
 MOS = "parthiban2021-mos"
@@ -659,7 +657,7 @@ def test_half_of_a_text_is_no_whole_text():
 
 
 def test_the_hours_of_a_plan_are_those_of_its_kept_runs(kept):
-    """Hours of a core and of a GPU are apart, what is missing is counted, and no plan is left out."""
+    """Hours of a core and of a GPU are apart, missing runs count, and no plan is left out."""
     for seed in (1, 2, 3):
         kept("ptb/desk/tied", seed, 90.0, profile="standard")
     of = evidence.read()

@@ -55,6 +55,25 @@ def test_a_mixture_of_fewer_components_has_no_published_ratio():
     assert row.ratio == pytest.approx(3) and np.isnan(row.published)
 
 
+def test_the_desk_is_compared_on_each_machine_whatever_the_seeds(kept):
+    """Another text, another optimiser and a changed setting are no runs of the desk's methods."""
+    epochs = {"tied": 10.0, "mos": 30.0}
+    for device, factor in (("AMD EPYC, AVX512", 1.0), ("NVIDIA H200", 0.1)):
+        for seed, (method, seconds) in enumerate(epochs.items(), 10 if factor < 1 else 1):
+            told = [{"epoch": 1, "seconds": factor * seconds}]
+            kept(f"ptb/desk/{method}", seed, 90.0, device=device, epochs=told)
+    slow = [{"epoch": 1, "seconds": 999.0}]
+    kept("ptb/desk/mos", 3, 90.0, {"optimisation.epochs": 4}, epochs=slow)
+    kept("ptb/desk/tied/sgd-alone", 3, 90.0, epochs=slow)
+    kept("ptb/desk/mos", 4, 90.0, device="Another", epochs=slow)  # where no softmax ran
+    table = kept_costs.by_machine(evidence.read())
+    assert list(table.columns.unique(0)) == ["AMD EPYC", "NVIDIA H200"]
+    for machine in ("AMD EPYC", "NVIDIA H200"):
+        assert table[machine].ratio.to_dict() == pytest.approx({"mos": 3.0, "tied": 1.0})
+        assert table[machine].n.to_dict() == {"mos": 1, "tied": 1}
+    assert kept_costs.by_machine(Evidence((), (), {})).empty
+
+
 def test_an_epoch_of_a_model_is_that_of_its_plain_softmax():
     one = table().assign(megabytes=100.0, continued=False, variant="", recipe="f/tied")
     other = one.assign(

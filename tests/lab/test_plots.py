@@ -811,6 +811,17 @@ def test_win_matrices_stand_under_their_names():
     assert told[0] == told[1][::-1]
 
 
+def test_two_win_matrices_stand_side_by_side_with_the_names_once():
+    table = pd.DataFrame([[0, 3], [1, 0]], index=["gss", "mos"], columns=["gss", "mos"])
+    figure = plots.wins_beside({"seed 1": table, "seed 2": table.T}, 4, "A title")
+    left, right = figure.axes
+    assert [tick.get_text() for tick in left.get_yticklabels()] == ["gss  1", "mos  2"]
+    for labels in (right.get_yticklabels(), left.get_xticklabels(), right.get_xticklabels()):
+        assert [tick.get_text() for tick in labels] == ["1", "2"]
+    assert [text.get_text() for text in left.texts] == ["3", "1"]
+    assert [text.get_text() for text in right.texts] == ["1", "3"]
+
+
 def test_the_explorer_holds_every_curve_of_every_combination():
     drawn, bent = explorer()
     data = data_in(drawn.page)
@@ -1008,6 +1019,10 @@ def test_one_seed_has_no_bar():
     figure = plots.beside(rows, {}, "perplexity", "title")
     assert len(bars_of(figure.axes[0])) == 1
     assert figure.legends[0].get_title().get_text() == "without a bar: one seed"
+    alone = plots.beside(rows.assign(published=np.nan), {}, "perplexity", "title")
+    assert [text.get_text() for text in alone.legends[0].get_texts()] == ["ours, desk"]
+    named = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert named == ["published", "ours, desk"]
 
 
 def test_few_points_of_a_curve_all_have_their_marks():

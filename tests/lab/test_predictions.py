@@ -1,6 +1,7 @@
 """What kept models predict: contexts in print and ours, groups of words, calibration, tokens."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from course_lab import (
     similarities,
     token_gains,
 )
+from course_lab.planned import Planned
 from tests import evidence_sample
 
 
@@ -142,6 +144,36 @@ def test_watched_words_are_compared_elsewhere(runs):
     rows = table.loc["tied-augmented"]
     assert rows.difference.tolist() == pytest.approx([-100 * evidence_sample.LESS] * 4)
     assert set(rows.verdict) == {"lower"}
+
+
+def test_an_undecided_verdict_says_how_many_seeds_would_decide(runs):
+    losses = predictions.by_group(runs)
+    shaken = losses.assign(loss=losses.loss + losses.seed * (losses.method == "gss"))
+    table = predictions.differences(shaken, "group", "loss", "tied")
+    assert table.verdict[("gss", "1 to 9")].endswith("seeds would decide")
+
+
+def test_a_word_that_was_lucky_where_it_was_chosen_gains_nothing_where_it_is_measured():
+    blocks = np.arange(40 * token_gains.BLOCK) // token_gains.BLOCK
+    tokens = np.where(np.arange(len(blocks)) % 2, "steady", "lucky")
+    gain = np.where(tokens == "steady", 0.5, np.where(blocks % 2, 0.0, 1.0))
+    table = token_gains.by_word(gain, tokens, most=1)
+    assert list(table.index) == ["lucky", "steady"]
+    assert table.chosen.tolist() == pytest.approx([0.5, 0.25])
+    assert table.gain.tolist() == pytest.approx([0, 0.5])
+    assert table.part.tolist() == pytest.approx([0, 0.25])
+    assert table.tokens.tolist() == [1000, 1000] and table.loc["lucky", "high"] == 0
+
+
+def test_the_words_of_a_test_split_are_named_where_the_text_is_here(runs):
+    experiment = Planned("docstrings/transformer-128/tied", "smoke", 1, {}).experiment()
+    corpus = experiment.load_corpus()
+    run = SimpleNamespace(content={"experiment": experiment.to_dict()})
+    words = token_gains.tokens_of(run, len(corpus.test))
+    assert list(words[:3]) == [corpus.words[i] for i in corpus.test[:3]]
+    assert token_gains.tokens_of(run, 5) is None
+    run.content["experiment"]["corpus"] = {"kind": "no such text", "options": {}}
+    assert token_gains.tokens_of(run, 5) is None
 
 
 def test_the_calibration_error_is_weighed_by_tokens(runs):
