@@ -7,6 +7,7 @@ import numpy as np
 
 from course_lab import comparison, evidence, provenance, published, results
 from course_lab.evidence import Evidence
+from course_lab.leaderboard import DESK
 from course_lab.planned import short_variant
 from course_lab.recipes import recipes
 
@@ -130,6 +131,33 @@ def ratios(table: "pd.DataFrame", figure: str = "seconds") -> "pd.DataFrame":
         published_ratio = printed.get((method, components[family, method]), np.nan)
         rows.append((family, method, *times, told["n"], told["p"], published_ratio))
     return pd.DataFrame(rows, columns=columns).sort_values("ratio", ignore_index=True)
+
+
+def by_machine(of: Evidence, family: str = DESK) -> "pd.DataFrame":
+    """Return how many times the softmax's seconds an epoch each method of a family has.
+
+    of: the results to go by; runs with other settings than their recipes' are left out.
+
+    There are two columns for each machine on which the softmax ran: ratio, of the medians over the
+    machine's runs, whatever their seeds, and n, the method's runs. A GPU is a machine, too, though
+    several runs may have shared the card.
+    """
+    import pandas as pd
+
+    rows = []
+    for run in of.runs:
+        if evidence.family_of(run.setting.recipe) == family and not run.setting.variant:
+            device = run.content["provenance"].get("device", "").partition(",")[0]
+            rows.append((device, run.method, run.figure("seconds an epoch")))
+    seconds = pd.DataFrame(rows, columns=["machine", "method", "seconds"]).dropna()
+    groups: Any = seconds.groupby(["machine", "method"]).seconds
+    medians, counts = groups.median(), groups.size()
+    parts = {}
+    for machine in medians.index.unique("machine"):
+        if (machine, BASELINE) in medians.index:
+            ratio = medians[machine] / medians[machine, BASELINE]
+            parts[machine] = pd.DataFrame({"ratio": ratio, "n": counts[machine].astype("Int64")})
+    return pd.concat(parts, axis=1) if parts else pd.DataFrame()
 
 
 def published_seconds() -> dict[tuple[str, int], float]:

@@ -154,10 +154,10 @@ else:
 # Brackets hold the 95 % interval over *n* seeds. The *rare cosine* is the mean cosine of pairs of rare words, and
 # *positive pairs* is the share of all pairs with a cosine above 0. *Flatness* is the median singular value of the word
 # matrix over its largest. *Press' rank* and the *effective rank*, which leaves out a thousandth of the energy, are
-# ranks of $\log P$. The letter *ρ* stands for word similarity, the mean over the lists with enough pairs, with the
-# matrix as it is and *centred*. *Minutes* of a run, *seconds* of an epoch and *MB* of memory are those of the runs on
-# one core, if there are any, else of the runs on a GPU. The column *machine* counts the runs of each machine, and
-# minutes of two machines do not compare.
+# ranks of $\log P$. Neither can be greater than the number of contexts that are measured. The letter *ρ* stands for
+# word similarity, the mean over the lists with enough pairs, with the matrix as it is and *centred*. *Minutes* of a
+# run, *seconds* of an epoch and *MB* of memory are those of the runs on one core, if there are any, else of the runs
+# on a GPU. The column *machine* counts the runs of each machine, and minutes of two machines do not compare.
 
 # %%
 board = leaderboard.board(of)
@@ -214,6 +214,8 @@ for planned, run in evidence.of_plan(of, "desk-search"):
         shape = planned.recipe.removeprefix("ptb/")
         minutes = epochs.seconds.cumsum() / 60
         curves[shape] = minutes, epochs.valid_perplexity
+
+# %%
 if curves:
     least = min(curves, key=lambda shape: curves[shape][1].min())
     title = f"{least} predicts best"

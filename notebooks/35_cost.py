@@ -91,7 +91,41 @@ if len(ratios):
 ratios.round(3)
 
 # %% [markdown]
-# The next table has the memory of the same runs, as a ratio to the softmax's. The code of this course never
+# ### The desk beside it
+#
+# The desk has more methods than the small Transformer, but its runs of one seed were made on several machines. So the
+# next table takes the ratio of medians on each machine, whatever the seeds are. The column *n* has the runs of the
+# method there. Such a ratio has no interval. With one run of `tied` on a machine, the noise of this run is in all
+# ratios of its column. Several runs may have shared a GPU, and a model this small may wait there for other work than
+# that of its output layer. The desk's `plif` and `plif-frozen` compute in fp32 and all others in bf16, so a part of
+# their ratio is the precision. *Transformer* has the paired ratio from above. The last two columns have what the papers
+# print for an AWD-LSTM, where they have the same method: parthiban2021 on the Penn Treebank, with as many components
+# as ours, and wang2020 on WikiText-2.
+
+# %%
+rows = published.rows()
+rows = rows[rows.metric.isin(["seconds-per-epoch", "gigabytes"])]
+names = ["paper", "metric", "corpus", "model"]
+printed = rows.pivot_table(index=names, columns="method", values="value")
+plain = printed["softmax"]
+relative = printed.div(plain, axis=0).drop(columns="softmax")
+wang = relative.loc["wang2020", "seconds-per-epoch", "wikitext-2"].iloc[0]
+
+# %%
+desk = kept_costs.by_machine(of)
+if len(desk):
+    of_desk = runs[runs.family == "ptb/desk"].groupby("method").components
+    counted = of_desk.max().reindex(desk.index).fillna(1)
+    seconds = kept_costs.published_seconds()
+    paired = ratios.set_index("method").ratio
+    desk["Transformer", "ratio"] = paired.reindex(desk.index)
+    desk["parthiban2021", "ratio"] = [
+        seconds.get(pair, np.nan) for pair in counted.items()]
+    desk["wang2020", "ratio"] = wang.reindex(desk.index)
+    display(desk.round(2).astype(object).fillna(""))
+
+# %% [markdown]
+# The next table has the memory of the runs of the first table, as a ratio to the softmax's. The code of this course never
 # forms the whole table of logits, so we expect a ratio near 1 even where a layer has more logits. The peak of a
 # process varies from seed to seed, and the intervals say by how much:
 
@@ -105,12 +139,6 @@ memory.round(2)
 # Each cell is a ratio to the softmax. The last column has the softmax itself, in seconds an epoch or gigabytes.
 
 # %%
-rows = published.rows()
-rows = rows[rows.metric.isin(["seconds-per-epoch", "gigabytes"])]
-names = ["paper", "metric", "corpus", "model"]
-table = rows.pivot_table(index=names, columns="method", values="value")
-plain = table["softmax"]
-relative = table.div(plain, axis=0).drop(columns="softmax")
 relative["softmax itself"] = plain
 relative.round(2).astype(object).fillna("")
 
@@ -235,7 +263,8 @@ display(machines.rename("runs").to_frame())
 #   of the encoder does not. The tables of layers above have the sizes that are kept; `python -m benchmarks
 #   output-layers` measures others on your machine.
 # - **A GPU.** Elementwise work makes PLIF and SigSoftmax expensive on a core. The published ratios, of a GPU, are
-#   smaller. The GPU or the larger encoder may be the reason, and our runs cannot tell which.
+#   smaller. The GPU or the larger encoder may be the reason. The table of the desk has a small encoder on a GPU, but
+#   only few runs of it.
 # - **A quiet machine.** Some of the runs shared their machine with other work. The two runs of a pair ran one
 #   after the other, so other work may have slowed only one of the two.
 # - **More settings at the same budget** would move the front.
@@ -330,6 +359,17 @@ display(
         f"{cached.max():.0f} times."
     )
 )
+
+# %%
+for machine in desk.columns.unique(0) if len(desk) else ():
+    if "n" in desk[machine]:
+        here = desk[machine].ratio.dropna().drop("tied")
+        if len(here):
+            display(Markdown(
+                f"At the desk, on {machine}, it takes {here.min():.1f} "
+                f"(`{here.idxmin()}`) to {here.max():.1f} "
+                f"(`{here.idxmax()}`) times as long, without intervals."
+            ))  # fmt: skip
 
 # %%
 if len(memory):
