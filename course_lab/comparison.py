@@ -202,7 +202,8 @@ def detectable(sd: float, n: int, wanted: float = 0.8, alpha: float = 0.05) -> f
     high = sd
     while paired_power(high, sd, n, alpha) < wanted:
         high *= 2
-    return optimize.brentq(lambda d: paired_power(d, sd, n, alpha) - wanted, 0, high)
+    difference: Any = optimize.brentq(lambda d: paired_power(d, sd, n, alpha) - wanted, 0, high)
+    return difference
 
 
 def _least(enough: Callable[[int], bool], few: int) -> int:

@@ -142,10 +142,10 @@ def _mean(runs: Iterable[Run], path: str) -> float:
     return float(np.mean(values)) if values else np.nan
 
 
-def seeds_of_family(of: Evidence, plan: str = "desk") -> "pd.DataFrame":
+def seeds_of_family(of: Evidence, plan: str = "desk", baseline: str = "tied") -> "pd.DataFrame":
     """Return how far the pairs of each model of a plan spread, and which difference they can show.
 
-    of: the results to go by. The pairs are those of a model and the plan's baseline.
+    of: the results to go by. The pairs are those of a model and the baseline.
 
     Columns: pairs; sd, of the differences in per cent of perplexity; detectable, the least true
     difference that so many pairs show in four of five tries; corrected, the same with Bonferroni's
@@ -158,7 +158,6 @@ def seeds_of_family(of: Evidence, plan: str = "desk") -> "pd.DataFrame":
     for name, (planned, run) in zip(names, evidence.of_plan(of, plan), strict=True):
         if run is not None:
             scores.setdefault(name, {})[planned.seed] = run.perplexity("test")
-    baseline = read_plan(plan).baseline
     seeds = scores.get(baseline, {}).keys()
     family = len(set(names)) - 1
     rows = {}
