@@ -531,9 +531,12 @@ def test_every_plan_that_a_claim_may_read_declares_family_tuning_and_budget():
         matching = {name for name in plans.plans() if Path(name).match(pattern)}
         assert matching, pattern
         names |= matching
-    for name in names:
+    for name in plans.plans():
         plan = read_plan(name)
-        assert plan.baselines and plan.hours and plan.tuned, name
+        assert plan.tuned, name
+        if name not in names:
+            continue
+        assert plan.baselines and plan.hours, name
         assert plan.margin == 2.0 or name == "precision"
         tables.check_baseline(plan)
         for part_of_plan in tables.by_text(plan):

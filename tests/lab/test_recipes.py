@@ -978,6 +978,12 @@ def test_recipes_of_one_sitting_add_what_costs_nothing_to_the_model_that_they_sh
         assert replace(o, groups={}) == plain.optimisation and o.random_length
         if name.split("/")[-2] in ("gss", "mos", "adversarial"):
             assert built_alike(recipe) == built_alike(recipes[name.replace("one-sitting", "short")])
+    for way in (
+        "continuous-cache",
+        "dynamic-evaluation",
+    ):  # which train nothing and average nothing
+        adapts = recipes[f"{plain.name}/{way}"]
+        assert adapts.start_from == plain.name and adapts.optimisation.average_last is None
     penalties = {name.split("/")[-2]: recipe.regularizers for name, recipe in sitting.items()}
     mine = {
         method: [p.kind for p in parts if p not in plain.regularizers]
