@@ -496,7 +496,8 @@ def test_a_conclusion_names_its_evidence_or_says_that_there_is_none(kept):
     printed = np.mean(claims.claim(MOS).published_differences())
     assert f"3 pairs of seeds (1 2 3), in print by {printed:+.1f} %; p = " in told
     assert told.endswith(
-        "corrected for all claims of its table. Both models are trained as in the paper."
+        "corrected for all claims of its table. Both models are trained as in the paper. "
+        f"Plan `parthiban2021-table-1`: {plans.read_plan('parthiban2021-table-1').tuned}"
     )
     assert "untested" not in told
     with pytest.raises(CourseError, match="parthiban2021-mos"):
