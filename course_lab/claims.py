@@ -62,7 +62,7 @@ MODELS = {  # of the tiers that are evidence
 }
 COLUMNS = ["paper", "place", "says", "figure", "verdict", "published", "ours", "low", "high"]
 COLUMNS += ["n", "p", "tier", "method", "baseline", "text", "tried", "seeds", "note", "elsewhere"]
-COLUMNS += ["why"]
+COLUMNS += ["tuning", "why"]
 
 
 @dataclass(frozen=True)
@@ -171,6 +171,8 @@ def _test(
     seeds = tuple(sorted(shared))
     tier = "at scale" if at_scale else next(iter(of.settings[method].values())).tier
     why_not = against(of, tier, plain, len(seeds))
+    if not at_scale:
+        why_not = claim.withdrawn or why_not
     if all(ours[seed] > 0 and theirs[seed] > 0 for seed in seeds):
         differences = np.array([100 * np.log(ours[seed] / theirs[seed]) for seed in seeds])
     else:  # a seed must not go because of its outcome
@@ -215,8 +217,8 @@ def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS) -> "pd.DataFrame":
 
     Columns: figure, which is compared; published, ours, low and high in per cent of it (100 times
     the difference of logarithms); n and seeds, those in common; p, by Holm; tier, method, baseline
-    and text of the runs; tried, the settings from which each side was chosen; why a claim is
-    untested.
+    and text of the runs; tried, the settings from which each side was chosen; tuning, what the plan
+    of both sides says of it, where there is a verdict; why a claim is untested.
     """
     import pandas as pd
 
@@ -240,6 +242,8 @@ def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS) -> "pd.DataFrame":
             said = verdict(claim.expects, first.differences, p, margin, family=family)
             row |= {"p": p, "verdict": said}
             row |= {"elsewhere": _elsewhere_said(claim, tested[claim.name][1:], margin)}
+            sides = [s for s in (first.method, first.baseline) if isinstance(s, Setting)]
+            row |= {"tuning": evidence.tuning(*sides)}
         else:
             why = first.against if first is not None else claim.needs or NO_RUNS
             row |= {"verdict": "untested", "why": why}
@@ -374,8 +378,8 @@ def shown(table: "pd.DataFrame") -> "pd.DataFrame":
     written["pairs"] = [f"{n:.0f}" if n == n else "" for n in table.n]
     exact = "0, as all pairs differ alike"  # where a test has no spread to compare with
     written["p (Holm)"] = [(f"{p:.2g}" if p else exact) if p == p else "" for p in table.p]
-    told = ["tier", "elsewhere", "why untested", "note"]
-    written[told] = table[["tier", "elsewhere", "why", "note"]]
+    told = ["tier", "elsewhere", "tuning", "why untested", "note"]
+    written[told] = table[["tier", "elsewhere", "tuning", "why", "note"]]
     written["place"] = table.place
     sides = zip(table.method, table.baseline, table.seeds, strict=True)
     written["runs"] = [f"{m} against {b}, seeds {s}" if s == s else "" for m, b, s in sides]
@@ -422,6 +426,8 @@ def _concluded(row: "pd.Series") -> str:
         item += f", in print by {by(row.published)}"
     item += f"; {_tests_of(row)}. "
     item += MODELS[row.tier] + _tried(row)
+    if row.tuning:
+        item += f" {row.tuning}"
     if row.note:
         item += f" Note: {row.note}."
     if row.elsewhere:
@@ -488,7 +494,7 @@ def printed(table: "pd.DataFrame", width: int | None = None) -> str:
         kind, colon, rest = told["verdict"].partition(":")
         head = f"{kind.upper()}{colon}{rest}  {told['says']}  ({name}, {told['place']})"
         numbers = [form.format(told[key]) for key, form in parts.items() if key in told]
-        below = [told[key] for key in ("runs", "why untested", "note") if key in told]
+        below = [told[key] for key in ("runs", "tuning", "why untested", "note") if key in told]
         lines = [head, *("    " + line for line in ("; ".join(numbers), *below) if line)]
         blocks.append("\n".join(_wrapped(line, width) for line in lines))
     return "\n\n".join(blocks)

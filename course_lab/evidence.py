@@ -11,6 +11,7 @@ on the same tokens, has not learned what counting finds. What a remedy does to s
 evidence for or against a paper (`beats_counting`), unless the run is the paper's own experiment.
 """
 
+import functools
 import hashlib
 import json
 import math
@@ -316,6 +317,30 @@ def done_of(of: Evidence, plan: str) -> str:
         return f"All {done} runs of the plan `{plan}` are kept."
     how = f"`python -m course_lab batch run {plan}` makes the others"
     return f"Of the {len(runs)} runs of the plan `{plan}` {done} are kept; {how}."
+
+
+def tuning(*settings: Setting) -> str:
+    """Return how runs of these settings were tuned, as the first plan says that has most of them.
+
+    Empty where no plan that says so has any.
+    """
+    wanted = {setting[:3] for setting in settings}
+    told = _tunings(parts_of(settings[0].recipe)[0])
+    name, tuned, runs = max(told, key=lambda plan: len(wanted & plan[2]), default=("", "", set()))
+    return f"Plan `{name}`: {tuned}" if wanted & runs else ""
+
+
+@functools.cache
+def _tunings(family: str) -> list[tuple[str, str, set[tuple[str, str, str]]]]:
+    """Return name, tuning and settings of each plan that names a family of recipes."""
+    found = []
+    for name, path in plans.plans().items():
+        if f"{family}/" in path.read_text(encoding="utf-8"):
+            plan = plans.read_plan(name)
+            runs = {(run.recipe, run.profile, run.variant) for run in plan.runs}
+            if plan.tuned:
+                found.append((name, plan.tuned, runs))
+    return found
 
 
 def hours(of: Evidence) -> "pd.DataFrame":

@@ -1,9 +1,12 @@
 """A plan: which runs make a table. Recipes × seeds × settings, read from a small TOML file.
 
 title = "inan2017, Table 1: four columns of a small LSTM"
-baseline = "tied"                         # all other models are the family of the correction
+baseline = "tied"                         # all other models are the family of the correction; a
+                                          # plan of several texts may list one for each of them
 margin = 2.0                              # per cent of perplexity that would not matter
 hours = 60                                # of one core, as the plan's author estimates
+tuned = "Nothing was tuned: …"            # how baseline and methods were, in a sentence: which
+                                          # grid, how many tries for each, on which data
 missing = "Each run takes days."          # why not all of its runs are done
 slurm = {gpus = 1, hours = 8}             # what each run asks of a cluster, `Resources`
 [[runs]]
@@ -47,9 +50,12 @@ class Plan:
     path: Path
     title: str
     runs: tuple[Planned, ...]
-    baseline: str | None = None  # what the others, the family of Holm's correction, stand beside
+    # What the others, the family of Holm's correction, stand beside: on each text the first that is
+    # a model there.
+    baselines: tuple[str, ...] = ()
     margin: float = MARGIN  # per cent of perplexity that would not matter
-    hours: float | None = None  # of one core, as estimated before the first run
+    hours: float | None = None  # of one core, as the plan's author estimates
+    tuned: str = ""  # how baseline and methods were tuned, in a sentence; empty if that is not said
     missing: str = ""  # why not all of its runs are done
     slurm: Resources = Resources()  # what each run asks of a Slurm cluster
 
@@ -62,11 +68,16 @@ class _File:
 
     title: str
     runs: list[dict]
-    baseline: str | None = None
+    baseline: str | list[str] = field(default_factory=list)
     margin: Positive = MARGIN
     hours: Positive | None = None
+    tuned: str = ""
     missing: str = ""
     slurm: Resources = Resources()
+
+    def __post_init__(self):
+        if self.tuned and not self.tuned.endswith("."):
+            raise CourseError("tuned is a sentence: it ends with a full stop")
 
 
 @dataclass(frozen=True)
@@ -140,8 +151,9 @@ def read_plan(name: str | Path) -> Plan:
     try:
         file = validated("a plan", content, _File)
         runs = _expanded(file, path.parent)
-        told = file.baseline, file.margin, file.hours, file.missing, file.slurm
-        return Plan(path, file.title, runs, *told)
+        baselines = [file.baseline] if isinstance(file.baseline, str) else file.baseline
+        told = file.margin, file.hours, file.tuned, file.missing, file.slurm
+        return Plan(path, file.title, runs, tuple(baselines), *told)
     except CourseError as error:
         raise CourseError(f"{path}: {error}") from None
 

@@ -1,7 +1,8 @@
 """Means, correlations and densities of results over seeds, each with its interval.
 
 Samples are a model's results over seeds, (n,); SciPy computes. Every interval has the confidence
-1 − α that is asked for, 95 % if nothing is.
+1 − α that is asked for, 95 % if nothing is. Two models are compared by `comparison`, which takes
+its intervals and Holm's correction from here.
 """
 
 from collections.abc import Iterable, Mapping

@@ -103,7 +103,7 @@ def table_of(
     unfit_said = f"a {figure} of 0, which has no logarithm, so that nothing compares with it"
     missing += [f"{model}: it has {unfit_said}" for model in unfit]
     scores = {model: scores[model] for model in names if model in scores.keys() - unfit}
-    baseline = baseline or plan.baseline or next(iter(scores), names[0])
+    baseline = baseline or _declared(plan, names) or next(iter(scores), names[0])
     margin = plan.margin if margin is None else margin
     if baseline in unfit:
         raise CourseError(f"the baseline {baseline} has {unfit_said}; name another baseline")
@@ -186,12 +186,16 @@ def check_baseline(plan: Plan, baseline: str | None = None) -> None:
 
     baseline: another one than the plan's.
     """
-    baseline = baseline or plan.baseline
-    if baseline is None:
-        return
     names = [name for part in by_text(plan) for name in models_of(part)]
-    if baseline not in names:
-        raise CourseError(f"{plan.path}: {unknown('baseline', baseline, names)}")
+    for one in [baseline] if baseline else plan.baselines:
+        if one not in names:
+            raise CourseError(f"{plan.path}: {unknown('baseline', one, names)}")
+
+
+def _declared(plan: Plan, names: list[str]) -> str | None:
+    """Return the first of a plan's baselines that is a model, else the first; None if none is."""
+    ours = [name for name in plan.baselines if name in names]
+    return next(iter([*ours, *plan.baselines]), None)
 
 
 def kept_ngrams(text: dict[str, str] | str | None, split: Split) -> dict[str, float]:

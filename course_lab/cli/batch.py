@@ -100,7 +100,9 @@ def status(plan: Name):
     if unknown and (sentence := estimated(unknown)):
         print(sentence)
     if content.hours:
-        print(f"its budget: {content.hours:g} hours of one core, as estimated before the first run")
+        print(f"its budget: {content.hours:g} hours of one core, as the plan states")
+    if content.tuned:
+        print(f"how it was tuned: {content.tuned}")
 
 
 @app.command()
@@ -154,6 +156,8 @@ def table(
             figure = plots.differences(outcome.models, margin, title=content.title)
             write_atomically(path, plots.png(figure))
             print(f"picture: {path}")
+    if content.tuned:
+        print(f"\nhow it was tuned: {content.tuned}")
 
 
 @app.command()

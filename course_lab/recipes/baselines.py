@@ -112,7 +112,8 @@ def adapted(
     start: the recipe whose best weights are taken
     small: settings of the method in the profiles `smoke` and `quick`
     """
-    nothing = {"epochs": 0, "average_after": None, "average_from": None, "patience": None}
+    nothing = {"epochs": 0, "average_after": None, "average_from": None, "average_last": None}
+    nothing["patience"] = None
     return continued(
         base,
         name,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from course_lab import claims, comparison, evidence, leaderboard, plans, published, results
-from course_lab.claims_table import CLAIMS, Claim
+from course_lab.claims_table import BOUNDED, CLAIMS, Claim
 from course_lab.cli import application
 from course_lab.experiment import Experiment
 from course_lab.planned import Planned
@@ -77,6 +77,50 @@ def test_a_desk_model_is_evidence_only_if_it_beats_counting(kept, level, verdict
     rows = leaderboard.rows(evidence.read())
     lstm = rows[(rows.recipe == METHOD) & rows.ours.notna()]
     assert set(lstm.tier) == {"another model"}  # a Transformer is no smaller LSTM
+
+
+def test_a_verdict_stands_beside_what_the_plan_says_of_tuning(kept, monkeypatch):
+    """And a claim without a verdict beside nothing."""
+    kept.count()
+    for seed in (1, 2, 3):
+        for method, value in (("tied", 90.0), ("spectrum-control", 110.0), ("mos", 85.0)):
+            kept(f"ptb/desk/{method}", seed, value + seed / 10, profile="standard")
+    kept("ptb/desk/gss", 1, 91.0, profile="standard")
+    of = evidence.read()
+    ledger = claims.ledger(of)
+    row = ledger.loc["wang2020-perplexity"]
+    said = f"Plan `desk`: {plans.read_plan('desk').tuned}"
+    assert (row.verdict, row.tuning) == ("disagrees", said)
+    assert said in claims.conclusions("wang2020-perplexity", of=of)
+    assert said in " ".join(claims.printed(ledger).split())
+    assert claims.shown(ledger).tuning["wang2020-perplexity"] == said
+    assert claims.shown(ledger).tuning["parthiban2021-gss"] == ""
+    # of one plan that has both sides and of another that has one
+    monkeypatch.setattr(
+        evidence,
+        "_tunings",
+        lambda family: [("one", "A.", {ours[:3]}), ("both", "B.", {ours[:3], plain[:3]})],
+    )
+    ours, plain = (
+        next(s for s in of.settings if s.recipe == f"ptb/desk/{m}") for m in ("mos", "tied")
+    )
+    assert evidence.tuning(ours, plain) == "Plan `both`: B."
+    assert evidence.tuning(ours) == "Plan `one`: A."
+    assert evidence.tuning(plain._replace(variant="size=1")) == ""
+
+
+def test_a_row_that_is_withdrawn_decides_nothing_and_says_why(kept):
+    kept.count()
+    for seed in (1, 2, 3):
+        kept("ptb/desk/tied", seed, 90.0 + seed / 10, profile="standard")
+        kept("ptb/desk/spectral-normalization", seed, 99.0, profile="standard")
+    row = claims.ledger(evidence.read()).loc["wang2020-normalisation"]
+    assert (row.verdict, row.why) == ("untested", BOUNDED)
+    for recipe, value in (("softmax", 66.0), ("spectral-normalization", 73.0)):
+        for seed in (1, 2, 3):
+            kept(f"wikitext-2/awd-lstm/{recipe}", seed, value + seed / 10)
+    row = claims.ledger(evidence.read()).loc["wang2020-normalisation"]
+    assert (row.verdict, row.tier) == ("agrees", "at scale")
 
 
 def test_both_sides_of_a_context_are_chosen_by_validation(kept):
@@ -419,7 +463,8 @@ def test_a_conclusion_names_its_evidence_or_says_that_there_is_none(kept):
     printed = np.mean(claims.claim(MOS).published_differences())
     assert f"3 pairs of seeds (1 2 3), in print by {printed:+.1f} %; p = " in told
     assert told.endswith(
-        "corrected for all claims of its table. Both models are trained as in the paper."
+        "corrected for all claims of its table. Both models are trained as in the paper. "
+        f"Plan `parthiban2021-table-1`: {plans.read_plan('parthiban2021-table-1').tuned}"
     )
     assert "untested" not in told
     with pytest.raises(CourseError, match="parthiban2021-mos"):

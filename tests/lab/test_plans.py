@@ -3,13 +3,15 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 import course_lab
-from course_lab import Experiment, corpora, part, plans, recipes, results
+from course_lab import Experiment, corpora, evidence, part, plans, recipes, results, tables
+from course_lab.comparison import paired_differences, seeds_for
 from course_lab.keep import check_name
 from course_lab.overrides import at, differences, override, settings
 from course_lab.parts import Part
@@ -514,3 +516,81 @@ def test_a_date_is_no_word(tmp_path):
         read_plan(written)
     with pytest.raises(CourseError, match="2020-01-01 has to be in quotes"):
         entries(tmp_path, f'recipes = ["{BASE}"]\nchange = {{start_from = 2020-01-01}}')
+
+
+# What a plan declares ----------------------------------------------------------------------------
+
+COMPARED = "lessons-* desk* optimiser-and-cone record-holders half-hour-gpu generalisation gss-grid"
+
+
+def test_every_plan_that_a_claim_may_read_declares_family_tuning_and_budget():
+    """A claim reads kept runs of any plan, and the kept runs to come of these."""
+    spent = evidence.hours(evidence.read())
+    names = {*spent.index[spent.kept > 0]}
+    for pattern in (*COMPARED.split(), "precision", "short-budget*"):
+        matching = {name for name in plans.plans() if Path(name).match(pattern)}
+        assert matching, pattern
+        names |= matching
+    for name in plans.plans():
+        plan = read_plan(name)
+        assert plan.tuned, name
+        if name not in names:
+            continue
+        assert plan.baselines and plan.hours, name
+        assert plan.margin == 2.0 or name == "precision"
+        tables.check_baseline(plan)
+        for part_of_plan in tables.by_text(plan):
+            models = tables.models_of(part_of_plan)
+            declared = [one for one in plan.baselines if one in models]
+            assert len(declared) == 1, (name, declared)
+
+
+def test_a_plan_says_how_it_was_tuned_in_a_sentence(tmp_path):
+    text = f'title = "t"\ntuned = "By hand."\n[[runs]]\nrecipes = ["{BASE}"]\n'
+    assert read_plan(written(tmp_path, text)).tuned == "By hand."
+    with pytest.raises(CourseError, match="tuned is a sentence: it ends with a full stop"):
+        read_plan(written(tmp_path, text.replace("hand.", "hand")))
+
+
+def test_the_search_of_the_desk_tries_the_baseline_as_often_as_every_method():
+    """And says so, as the desk says that it has no rate from there, until all of it is run."""
+    search = read_plan("desk-tuning")
+    tries = {run.recipe: 0 for run in search.runs}
+    for run in search.runs:
+        tries[run.recipe] += 1
+    assert {*tries.values()} == {9} and "nine tries" in search.title and "nine" in search.tuned
+    groups = {name: set() for name in tries}
+    for run in search.runs:
+        groups[run.recipe].add(str(run.experiment().optimisation.groups))
+    own = {name for name, rates in groups.items() if len(rates) > 1}
+    assert own == {f"ptb/desk/{m}" for m in ("spectrum-control", "spectrum-polynomial", "muon")}
+    runs = evidence.of_plan(evidence.read(), "desk-tuning")
+    is_done = all(run is not None for _, run in runs)
+    assert read_plan("desk").tuned.startswith("Nothing was tuned") != is_done
+
+
+def test_the_seeds_of_the_desk_see_two_per_cent():
+    """By the spread of its pilot, as if pairs spread like strangers, and by its own pairs."""
+    of = evidence.read()
+
+    def perplexities(name):
+        plan, by_model = read_plan(name), {}
+        models = tables.models_of(plan)
+        for model, (planned, run) in zip(models, evidence.of_plan(of, name), strict=True):
+            by_model.setdefault(model, {})
+            if run is not None:
+                by_model[model][planned.seed] = run.perplexity("test")
+        return by_model
+
+    plan, desk = read_plan("desk"), perplexities("desk")
+    seeds = {model: 0 for model in desk}
+    for model in tables.models_of(plan):
+        seeds[model] += 1
+    assert {*seeds.values()} == {5, 10} and seeds[plan.baselines[0]] == 10
+    pilot = np.log([*perplexities("optimiser-and-cone")["tied/adamw"].values()])
+    assert len(pilot) == 5
+    assert seeds_for(plan.margin, 100 * np.sqrt(2) * pilot.std(ddof=1)) < min(seeds.values())
+    for model, by_seed in desk.items():
+        if model != plan.baselines[0] and len(by_seed) > 2:  # two seeds tell no spread
+            spread = paired_differences(desk, model, plan.baselines[0]).std(ddof=1)
+            assert seeds_for(plan.margin, spread) <= seeds[model], model

@@ -8,6 +8,7 @@ import tempfile
 from collections import defaultdict
 from dataclasses import asdict, fields, replace
 from pathlib import Path
+from statistics import median
 
 import pytest
 import torch
@@ -278,7 +279,7 @@ def test_recipes_compute_in_the_precision_that_the_page_on_gpus_states():
     own = {f"ptb/vd-lstm-200/tied/{name}" for name in ("adamw", "coupled-adam")}
     desk = {name for name in recipes if "/desk" in name and not name.endswith("/sgd")}
     own |= desk - {"ptb/desk/plif", "ptb/desk/plif-frozen"}
-    short = {name for name in recipes if name.endswith("/short")}
+    short = {name for name in recipes if name.endswith("/short") or "/one-sitting" in name}
     assert narrow == own | (short - {"ptb/awd-lstm/plif/short"})
     assert all(recipes[name].optimisation.precision == "fp32" for name in set(recipes) - narrow)
 
@@ -962,6 +963,85 @@ def test_the_half_hour_plan_takes_half_an_hour():
             base = recipes.get(base) or recipes[f"{base}/et-asgd"]
             assert recipes[name].optimisation.epochs < base.optimisation.epochs / 5
             assert built_alike(base) == built_alike(recipes[name])
+
+
+def test_recipes_of_one_sitting_add_what_costs_nothing_to_the_model_that_they_shorten():
+    """A mean over the last third, columns that begin elsewhere, lengths drawn as AWD-LSTM's."""
+    sitting = {name: recipes[name] for name in recipes if name.endswith("/one-sitting")}
+    plain = sitting["ptb/awd-lstm/softmax/one-sitting"]
+    assert built_alike(plain) == built_alike(recipes["ptb/awd-lstm/softmax/short"])
+    added = {"partial_shuffle": True, "average_last": plain.optimisation.epochs // 3}
+    short = replace(recipes["ptb/awd-lstm/softmax/short"].optimisation, **added)
+    assert plain.optimisation == replace(short, epochs=plain.optimisation.epochs)
+    for name, recipe in sitting.items():
+        o = recipe.optimisation
+        assert replace(o, groups={}) == plain.optimisation and o.random_length
+        if name.split("/")[-2] in ("gss", "mos", "adversarial"):
+            assert built_alike(recipe) == built_alike(recipes[name.replace("one-sitting", "short")])
+    for way in (
+        "continuous-cache",
+        "dynamic-evaluation",
+    ):  # which train nothing and average nothing
+        adapts = recipes[f"{plain.name}/{way}"]
+        assert adapts.start_from == plain.name and adapts.optimisation.average_last is None
+    penalties = {name.split("/")[-2]: recipe.regularizers for name, recipe in sitting.items()}
+    mine = {
+        method: [p.kind for p in parts if p not in plain.regularizers]
+        for method, parts in penalties.items()
+    }
+    assert mine["past-decode"] == ["PastDecode"] and mine["cosine"] == ["CosineRegularizer"]
+    assert mine["spectrum-control"] == ["Orthogonality", "ExponentialPrior"]
+    prior = penalties["spectrum-control"][-1].build("regularizer")
+    n, d = 10_000, plain.size
+    begins = plain.words.options["init"] / 3**0.5 * (n * d) ** 0.5  # uniform entries
+    assert float(prior.values(d).norm()) == pytest.approx(begins, rel=0.01)
+
+
+def test_pilots_are_a_third_as_long_and_the_kept_short_runs_are_of_their_plan():
+    pilots = [run.experiment() for run in read_plan("short-budget-pilots").runs]
+    whole = recipes["ptb/awd-lstm/softmax/one-sitting"].optimisation
+    thirds = [e for e in pilots if e.optimisation.epochs == whole.epochs // 3]
+    kept = [e for e in pilots if e not in thirds]
+    assert len(thirds) > 8 and {e.optimisation.epochs for e in kept} == {30}
+    assert all((results.kept_folder() / r.key).exists()
+               for r in read_plan("short-budget-pilots").runs
+               if r.experiment() in kept)  # fmt: skip
+    for e in thirds:
+        assert e.optimisation.average_last in (None, 5)
+    recipe_names = {run.recipe for run in read_plan("short-budget").runs}
+    methods = {name.split("/")[2] for name in recipe_names}
+    assert methods >= {"softmax", "mos", "gss", "cosine", "spectrum-control", "adversarial"}
+    assert {f"ptb/awd-lstm/softmax/one-sitting/{way}"
+            for way in ("continuous-cache", "dynamic-evaluation")} <= recipe_names  # fmt: skip
+
+
+def test_the_hours_of_the_short_budget_follow_from_kept_epochs_and_the_benchmark():
+    """On two cores of the Xeon with AMX, as the comments of the two plans say."""
+    place = "benchmarks/models/intel-r-xeon-r-processor-avx512-amx-avx-512-bf16/bf16"
+    rows = results.read_table(place)["rows"]
+    steps = {row["method"]: row["of softmax"] for row in rows if "method" in row}
+    speeds = {row["model"]: row["tokens/s"] for row in rows if "model" in row}
+    times = {"mos": speeds["awd-lstm/ptb"] / speeds["mos/ptb"]}
+    times |= {"spectrum-control": steps["spectrum"]}
+    run = read_plan("short-budget-pilots").runs[0]
+    kept = json.loads((results.kept_folder() / run.key / "result.json").read_text("utf-8"))
+    epoch, validation = (
+        median([row[key] for row in kept["epochs"]]) for key in ("seconds", "validation_seconds")
+    )
+    whole = recipes["ptb/awd-lstm/softmax/one-sitting"].optimisation.epochs
+    assert whole * (epoch + validation) < 2 * 3600 + 40 * 60 < 1.1 * whole * (epoch + validation)
+    for name in ("short-budget-pilots", "short-budget"):
+        plan, seconds = read_plan(name), 0.0
+        for planned in plan.runs:
+            e = planned.experiment()
+            method = planned.recipe.split("/")[2]
+            longer = times.get(method) or steps[method]
+            seconds += e.optimisation.epochs * (longer * epoch + validation)
+            if e.adaptation is not None and e.adaptation.kind == "DynamicEvaluation":
+                search = len(e.adaptation.options["rate"]) * e.adaptation.options["search_tokens"]
+                splits = 73_760 + 82_430
+                seconds += (search + splits) / speeds["dynamic/ptb"]
+        assert plan.hours == pytest.approx(2 * seconds / 3600, rel=0.1), name
 
 
 @pytest.mark.parametrize("kind", KINDS["output_layer"])

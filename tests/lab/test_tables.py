@@ -1,6 +1,7 @@
 """Plans as tables: what stands there is what the kept results say."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from types import SimpleNamespace
@@ -21,7 +22,13 @@ from course_lib.models.kneser_ney import KneserNey
 
 @pytest.fixture
 def plan():
-    return plans.read_plan("lessons-06")
+    """A plan that names no baseline, so that the first model is it."""
+    return replace(plans.read_plan("lessons-06"), baselines=())
+
+
+def undeclared(plan):
+    """The text of a plan's file without its baseline and margin."""
+    return re.sub(r"(?m)^(baseline|margin) = .*\n", "", plan.path.read_text("utf-8"))
 
 
 def by_hand(plan):
@@ -70,7 +77,7 @@ def test_the_family_is_the_plans_and_pairs_of_two_kinds_of_devices_are_told(plan
 
 def test_a_plan_says_before_the_first_run_what_is_compared(plan, tmp_path):
     """Its baseline and margin are the table's, unless the reader names others."""
-    text = plan.path.read_text("utf-8")
+    text = undeclared(plan)
     declared = tmp_path / "declared.toml"
     declared.write_text(
         text.replace("[[runs]]", 'baseline = "cosine weight=10.0"\nmargin = 5.0\n[[runs]]', 1)
@@ -86,6 +93,22 @@ def test_a_plan_says_before_the_first_run_what_is_compared(plan, tmp_path):
         plans.read_plan(declared)
 
 
+def test_a_plan_of_several_texts_may_name_a_baseline_for_each():
+    """And says how it was tuned where its runs and its table are shown."""
+    plan = plans.read_plan("lessons-05")
+    first, second = tables.by_text(plan)
+    for part, baseline in zip((first, second), plan.baselines, strict=True):
+        verdicts = tables.table_of(part).models.verdict
+        assert verdicts[baseline] == "baseline" and [*verdicts].count("baseline") == 1
+    reordered = replace(first, baselines=plan.baselines[::-1])
+    assert tables.table_of(reordered).models.verdict["untied"] == "baseline"
+    with pytest.raises(CourseError, match="unknown baseline 'tide'; did you mean tied?"):
+        tables.check_baseline(replace(plan, baselines=("untied", "tide")))
+    for command in ("status", "table"):
+        done = CliRunner().invoke(application(), ["batch", command, "lessons-05"])
+        assert done.exit_code == 0 and f"how it was tuned: {plan.tuned}" in done.output
+
+
 def test_the_desk_declares_its_family_and_its_budget():
     """Every model of such a plan has a place in it, and the baseline is one of them."""
     desks = [name for name in plans.plans() if name.startswith("desk")]
@@ -94,7 +117,7 @@ def test_the_desk_declares_its_family_and_its_budget():
         plan = plans.read_plan(name)
         assert plan.hours > len(plan.runs) * 0.1
         if name in ("desk", "desk-sgd", "desk-wikitext-2"):  # the others are no table
-            assert plan.baseline in tables.models_of(plan)
+            assert {*plan.baselines} <= {*tables.models_of(plan)} and plan.baselines
 
 
 def test_names_leave_out_what_all_runs_share(plan):
@@ -128,7 +151,7 @@ def test_runs_of_two_profiles_are_two_models(plan):
 
 def test_a_mistyped_baseline_is_told_before_any_run(plan, tmp_path):
     file = tmp_path / "mine.toml"
-    text = plan.path.read_text("utf-8")
+    text = undeclared(plan)
     file.write_text(text.replace("[[runs]]", 'baseline = "tide"\n[[runs]]', 1), "utf-8")
     for command in ("run", "status"):
         done = CliRunner().invoke(application(), ["batch", command, str(file)])
