@@ -59,7 +59,7 @@ def _examined(source: Source, predicts: bool | None) -> dict:
         "share of the mean vector": drift.share,
         "IsoScore": isoscore(spectra.centred, W.shape[1]),
         "stable rank": geometry.stable_rank(spectra.whole),
-        "equal rows": sum(len(crowd.rows) for crowd in crowds(W)),
+        "equal rows": sum(len(crowd.rows) for crowd in crowds(source.W)),
     }
     severities = {finding.name: finding.severity for finding in diagnosis.findings}
     return {

@@ -14,6 +14,9 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import KDTree
 from torch import Tensor
 
+from course_lab.examine.blocks import blocks, moments
+from course_lib.metrics.inputs import rows_at_once
+
 NEAR = 0.1  # of the median distance from the mean row: rows so near are taken for one
 AXES = 12  # along which candidates are looked for
 NEIGHBOURS = 8  # of a row, looked for
@@ -40,13 +43,14 @@ def crowds(W: Tensor) -> list[Crowd]:
     Candidates are near along the first 12 principal axes, since a projection brings no rows apart;
     whether they are near is decided in all dimensions. Groups with means as near as that are one.
     """
-    centred = W.double() - W.double().mean(0)
-    typical = float(centred.norm(dim=1).median())
+    mean, second = moments(W)
+    norms = torch.cat([(rows - mean).norm(dim=1) for _, rows in blocks(W)])
+    typical = float(norms.median())
     if not typical > 0:
         return [Crowd(np.arange(len(W)), np.arange(0), np.zeros(0))] if len(W) > 1 else []
     reach = NEAR * typical
-    axes = torch.linalg.eigh(centred.T @ centred).eigenvectors[:, -AXES:]
-    points = (centred @ axes).numpy()
+    axes = torch.linalg.eigh(second - torch.outer(mean, mean)).eigenvectors[:, -AXES:]
+    points = torch.cat([(rows - mean) @ axes for _, rows in blocks(W)]).numpy()
     # rows that are near to each other
     k = min(len(W), NEIGHBOURS + 1)
     neighbours = KDTree(points).query(points, k=k, distance_upper_bound=reach)[1]
@@ -54,44 +58,47 @@ def crowds(W: Tensor) -> list[Crowd]:
     second = neighbours.reshape(-1)
     pairs = (second < len(W)) & (first != second)
     first, second = first[pairs], second[pairs]
-    near = _distances(centred, first, second) <= reach
+    near = _distances(W, first, second) <= reach
     labels = _components(len(W), first[near], second[near])
     # groups that stand at one place
     groups = [ids for ids in _members(labels) if len(ids) > 1]
     if not groups:
         return []
     if len(groups) > GROUPS:  # too many to be compared
-        return _described(centred, groups, typical)
-    means = torch.stack([centred[torch.from_numpy(ids)].mean(0) for ids in groups])
+        return _described(W, mean, groups, typical)
+    means = _means(W, mean, groups)
     first, second = (torch.cdist(means, means) <= reach).nonzero(as_tuple=True)
     merged = _members(_components(len(groups), first.numpy(), second.numpy()))
     groups = [np.sort(np.concatenate([groups[one] for one in ids])) for ids in merged]
-    return _described(centred, groups, typical)
+    return _described(W, mean, groups, typical)
 
 
-def _described(centred: Tensor, groups: list[np.ndarray], typical: float) -> list[Crowd]:
+def _described(W: Tensor, mean: Tensor, groups: list[np.ndarray], typical: float) -> list[Crowd]:
     """Return all groups, largest first, the first LISTED with what stands around them."""
     groups = sorted(groups, key=lambda ids: (-len(ids), ids[0]))
-    first = [_with_neighbours(centred, ids, typical) for ids in groups[:LISTED]]
+    places = _means(W, mean, groups[:LISTED])
+    apart = torch.cat([torch.cdist(rows - mean, places) for _, rows in blocks(W)]) / typical
+    first = [_with_neighbours(*one) for one in zip(groups, apart.T, strict=False)]
     return first + [Crowd(ids, np.arange(0), np.zeros(0)) for ids in groups[LISTED:]]
 
 
-def _with_neighbours(centred: Tensor, ids: np.ndarray, typical: float) -> Crowd:
-    distances = (centred - centred[torch.from_numpy(ids)].mean(0)).norm(dim=1) / typical
+def _with_neighbours(ids: np.ndarray, distances: Tensor) -> Crowd:
     distances[torch.from_numpy(ids)] = torch.inf
-    nearest = distances.topk(min(AROUND, len(centred) - len(ids)), largest=False)
+    nearest = distances.topk(min(AROUND, len(distances) - len(ids)), largest=False)
     return Crowd(ids, nearest.indices.numpy(), nearest.values.numpy())
 
 
+def _means(W: Tensor, mean: Tensor, groups: list[np.ndarray]) -> Tensor:
+    """Return each group's mean row, seen from that of all words."""
+    return torch.stack([W[torch.from_numpy(ids)].double().mean(0) - mean for ids in groups])
+
+
 def _distances(rows: Tensor, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return ‖row − other‖ for pairs of rows, a million numbers at once."""
-    distances = np.empty(len(first))
-    step = max(1, (1 << 22) // rows.shape[1])
-    for start in range(0, len(first), step):
-        part = slice(start, start + step)
-        apart = rows[torch.from_numpy(first[part])] - rows[torch.from_numpy(second[part])]
-        distances[part] = apart.norm(dim=1).numpy()
-    return distances
+    """Return ‖row − other‖ for pairs of rows, a block of them at once."""
+    step = rows_at_once(2 * rows.shape[1])
+    pairs = torch.from_numpy(np.stack([first, second], 1))
+    parts = [rows[some].double().diff(dim=1)[:, 0].norm(dim=1) for some in pairs.split(step)]
+    return torch.cat(parts).numpy()
 
 
 def _components(n: int, first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ from course_lab.examine.findings import (
     norm_collapse,
     stretching,
 )
-from course_lab.examine.groups import Groups
+from course_lab.examine.groups import Groups, fair
 from course_lab.examine.rogue_dimensions import rogue_dimensions
 from course_lib.errors import CourseError
 from course_lib.metrics import inputs
@@ -82,8 +82,9 @@ def diagnose(W, groups: Groups | None = None, predicts: bool | None = None) -> D
     if not rows.any():
         raise CourseError("every row of the matrix is zero")
     # a few coordinates
-    stretched = stretching(rows)
-    rogue, coordinates = rogue_dimensions(rows, stretched)
+    everyone = fair(rows, groups)
+    stretched = stretching(everyone)
+    rogue, coordinates = rogue_dimensions(everyone, stretched)
     if coordinates:
         others = np.setdiff1d(np.arange(size), coordinates)
         rows = rows[:, torch.as_tensor(others, device=rows.device)]
@@ -91,7 +92,7 @@ def diagnose(W, groups: Groups | None = None, predicts: bool | None = None) -> D
     unit = directions(rows)
     common = common_direction(rows, unit, groups, stretched, predicts)
     spectrum, rank = low_rank(unit, groups)
-    findings = [common, spectrum, norm_collapse(rows, rank)]
+    findings = [common, spectrum, norm_collapse(fair(rows, groups), rank)]
     if groups:
         findings.append(frequency_split(unit, groups))
     # their share of the whole energy

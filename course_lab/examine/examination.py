@@ -20,13 +20,14 @@ from course_lab.examine.chance import random_spectrum
 from course_lab.examine.crowds import crowds
 from course_lab.examine.diagnosis import diagnose
 from course_lab.examine.frequencies import Frequencies
-from course_lab.examine.groups import Groups, frequency_groups, sample
+from course_lab.examine.groups import Groups, fair, frequency_groups, sample
 from course_lab.examine.lost_gradient import lost_at_the_start
 from course_lab.examine.matrices import read
 from course_lab.examine.measures import SEED, Spectra
 from course_lab.examine.record import Examination
 from course_lab.examine.repairs import REPAIRS, perplexities, principal_components, read_in_part
 from course_lab.examine.source import Source
+from course_lab.examine.weighted import weighted_measures
 from course_lib.data import Corpus, SentencePairs
 from course_lib.errors import CourseError
 
@@ -282,21 +283,23 @@ def _examine(
     W, counts, words, groups, sampled = _sampled(source.W, frequencies, groups, names)
     # the verdict, which refuses a matrix of nothing but zeros, and the numbers
     diagnosis = diagnose(W, groups, source.predicts)
-    spectra = Spectra.of(W)
+    everyone = fair(W, groups)
+    spectra = Spectra.of(everyone)
     table = measures.measures(W, groups, counts, spectra)
-    if counts is not None and counts.sum() > 0 and source.predicts and W is source.W:
-        lost = lost_at_the_start(W, counts)
-        table["gradient lost at the start of training"] = lost.squared
-        table["the same of a random matrix"] = lost.chance
+    table |= _of_all_words(source, frequencies)
     # both again after each repair
-    matrices = {name: repair(W) for name, repair in REPAIRS.items()} if repaired else {}
+    matrices = {name: repair(everyone) for name, repair in REPAIRS.items()} if repaired else {}
+    there = groups and groups.sampled(np.sort(groups.order))
     repairs = {}
     for name, better in matrices.items():
         after = spectra.without(0 if name == "centring" else principal_components(W.shape[1]))
         gone = after.whole[0] <= 1e-12 * spectra.whole[0]  # all rows alike: the rest is rounding
+        numbers = measures.measures(better, there, fair(counts, groups), after)
+        if W is source.W and counts is not None:
+            numbers |= weighted_measures(better, counts)
         repairs[name] = {
-            "metrics": measures.measures(better, groups, counts, after),
-            "verdict": "Nothing is left." if gone else diagnose(better, groups).sentence,
+            "metrics": numbers,
+            "verdict": "Nothing is left." if gone else diagnose(better, there).sentence,
         }
     examination = Examination(
         source,
@@ -304,7 +307,7 @@ def _examine(
         diagnosis,
         table,
         spectra.whole,
-        random_spectrum(*W.shape),
+        random_spectrum(*everyone.shape),
         repairs,
         counts,
         words,
@@ -312,10 +315,26 @@ def _examine(
         frequencies.source if frequencies else None,
         unknown,
         sampled=sampled,
-        together=tuple(crowds(W)),
+        together=tuple(crowds(source.W)),
         names=names,
+        occurs=frequencies.counts > 0 if frequencies else None,
     )
     return examination, matrices
+
+
+def _of_all_words(source: Source, frequencies: Frequencies | None) -> dict[str, float]:
+    """Return the numbers that need counts, which a sample of the words would not give.
+
+    A sample has all frequent words, and would weigh them too much.
+    """
+    if frequencies is None or not frequencies.counts.sum() > 0:
+        return {}
+    table = weighted_measures(source.W, frequencies.counts)
+    if source.predicts:
+        lost = lost_at_the_start(source.W, frequencies.counts)
+        table["gradient lost at the start of training"] = lost.squared
+        table["the same of a random matrix"] = lost.chance
+    return table
 
 
 def draw(W: Tensor) -> Tensor:

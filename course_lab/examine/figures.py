@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from course_lab import plots, statistics
+from course_lab.examine.groups import fair
 from course_lab.examine.measures import few, nearest_distances
 from course_lab.examine.record import Examination
 from course_lib.metrics import geometry, subspaces
@@ -31,7 +32,7 @@ def pictures(examination: Examination) -> list[Picture]:
 
 def _by_group(examination: Examination) -> dict[str, Tensor]:
     """Return the rows of all words and, where they are known, of the rare and frequent ones."""
-    rows = {"all words": examination.W}
+    rows = {"all words": fair(examination.W, examination.groups)}
     if examination.groups:
         rows["rare"] = examination.W[examination.groups.rare]
         rows["frequent"] = examination.W[examination.groups.frequent]

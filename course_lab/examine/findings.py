@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from course_lab.examine.chance import random_spectrum
-from course_lab.examine.groups import Groups
+from course_lab.examine.groups import Groups, fair
 from course_lab.examine.kept import price_of_all_but_the_top
 from course_lib.metrics import geometry
 
@@ -109,8 +109,9 @@ def common_direction(
     share = max(0.0, share)  # what stands opposite shares nothing
     cosine = max(0.0, cosine)
     # how wide the cone is
-    mean = unit.mean(0)
-    angles = geometry.cone_angles(unit) if mean.norm() >= geometry.ROUNDING else [np.pi / 2]
+    everyone = fair(unit, groups)
+    mean = everyone.mean(0)
+    angles = geometry.cone_angles(everyone) if mean.norm() >= geometry.ROUNDING else [np.pi / 2]
     aperture = float(np.degrees(np.quantile(angles, 0.95)))
     # in words
     who, pairs = "all words", "two words"

@@ -13,7 +13,11 @@ FREQUENT = 500  # words, but at most a tenth of the vocabulary
 
 
 class Groups(NamedTuple):
-    """Ids of rare and of frequent words, all ids in falling frequency, and the rule in words."""
+    """Ids of rare and of frequent words, all ids in falling frequency, and the rule in words.
+
+    A sample keeps more of the frequent words than of the others. Its `order` has a fair part of
+    them only: as many as stand for the frequent words in the whole vocabulary.
+    """
 
     rare: np.ndarray
     frequent: np.ndarray
@@ -22,19 +26,35 @@ class Groups(NamedTuple):
 
     def bands(self, words: int = 8) -> list[np.ndarray]:
         """Return the frequent words, and the others in bands of equal size along the frequency."""
-        others = self.order[len(self.frequent) :]
-        return [self.frequent, *np.array_split(others, min(words, len(others) // 2))]
+        among = np.isin(self.order, self.frequent)
+        others = self.order[~among]
+        return [self.order[among], *np.array_split(others, min(words, len(others) // 2))]
 
     def sampled(self, rows: np.ndarray) -> "Groups":
         """Return the groups of a sample of the words, with their places in the sample as ids.
 
         rows (n,): ids of the sampled words. Who is rare stays decided by the whole vocabulary.
         """
-        place = np.full(len(self.order), -1)
+        place = np.full(1 + max(self.order.max(), self.frequent.max()), -1)
         place[rows] = np.arange(len(rows))
-        ids = (place[group] for group in (self.rare, self.frequent, self.order))
-        rare, frequent, order = (group[group >= 0] for group in ids)
-        return Groups(rare, frequent, order, self.rule)
+        rare, frequent, order = (ids[ids >= 0] for ids in (place[group] for group in self[:3]))
+        # of the frequent ones as many as of the others
+        among = np.isin(order, frequent)
+        share = (~among).sum() / np.setdiff1d(self.order, self.frequent).size
+        kept = min(among.sum(), round(share * np.isin(self.order, self.frequent).sum()))
+        at = np.flatnonzero(among)
+        among[at[((np.arange(kept) + 0.5) * len(at) / max(1, kept)).astype(int)]] = False
+        return Groups(rare, frequent, order[~among], self.rule)
+
+
+def fair(rows, groups: Groups | None):
+    """Return those rows (n, …) that stand for the whole vocabulary: all, or a sample's fair part.
+
+    rows: of the words of `groups`, or None where nobody knows who is frequent.
+    """
+    if groups is None or len(groups.order) == len(rows):
+        return rows
+    return rows[np.sort(groups.order)]
 
 
 def frequency_groups(counts) -> Groups:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from course_lab.examine.blocks import blocks, moments
 from course_lib.metrics.inputs import as_matrix
 
 
@@ -34,17 +35,22 @@ class Lost(NamedTuple):
 
 
 def column_space(W) -> Tensor:
-    """Return an orthonormal basis (N, r) of the span of W's columns (N, d), in float64.
+    """Return an orthonormal basis (N, r) of the span of W's columns (N, d), in float64."""
+    rows = as_matrix(W)
+    return rows @ to_basis(rows)
+
+
+def to_basis(W: Tensor) -> Tensor:
+    """Return the matrix (d, r) that makes W's columns (N, d) an orthonormal basis of their span.
 
     Directions with singular values below 1e-7 of the largest, which squaring hides, do not count.
     """
-    rows = as_matrix(W)
-    squares, axes = torch.linalg.eigh(rows.T @ rows)
+    squares, axes = torch.linalg.eigh(moments(W)[1])
     solid = squares > 1e-14 * squares[-1]
-    return rows @ (axes[:, solid] / squares[solid].sqrt())
+    return axes[:, solid] / (len(W) * squares[solid]).sqrt()
 
 
-def lost_at_the_start(W, counts) -> Lost:
+def lost_at_the_start(W: Tensor, counts: np.ndarray) -> Lost:
     """Return what is lost of a model that knows nothing yet but how often each word occurs.
 
     W: (N, d), the output matrix. counts: (N,), in training.
@@ -53,11 +59,17 @@ def lost_at_the_start(W, counts) -> Lost:
     g = p − e_y. Of the mean over y of ‖Pg‖², with P the projection on W's columns,
     Σ p_y P_yy − pᵀPp is kept, of 1 − Σ p².
     """
-    basis = column_space(W)
-    p = torch.as_tensor(np.asarray(counts, float) / np.sum(counts), dtype=torch.float64)
-    kept = float(p @ basis.square().sum(1) - (p @ basis).square().sum())
+    factor = to_basis(W)
+    p = torch.as_tensor(counts / counts.sum(), dtype=torch.float64)
+    alone = 0.0  # Σ p_y P_yy
+    together = torch.zeros(factor.shape[1], dtype=torch.float64)
+    for part, rows in blocks(W):
+        basis = rows @ factor
+        alone += float(p[part] @ basis.square().sum(1))
+        together += p[part] @ basis
+    kept = alone - float(together.square().sum())
     whole = float(1 - p.square().sum())
-    return Lost(1 - kept / whole if whole > 0 else 0.0, None, 1 - basis.shape[1] / len(basis))
+    return Lost(1 - kept / whole if whole > 0 else 0.0, None, 1 - factor.shape[1] / len(W))
 
 
 def lost_in_a_text(basis: Tensor, log_prob: Tensor, target: Tensor) -> Lost:

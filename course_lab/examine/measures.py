@@ -6,8 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from course_lab.examine.groups import Groups
-from course_lab.examine.weighted import weighted_measures
+from course_lab.examine.groups import Groups, fair
 from course_lib.metrics import geometry, inputs, rank
 from course_lib.metrics.neighbours import nearest_neighbours
 from course_lib.metrics.registry import METRICS
@@ -55,14 +54,16 @@ def measures(
     W: (N, d), one word a row.
     groups: rare and frequent words, None if the counts do not tell them apart.
     counts: (N,), how often each word occurs in training, None if nobody knows.
-    spectra: those of W.
+    spectra: those of the rows that stand for the whole vocabulary, as all means here.
     """
+    rows, W = W, fair(W, groups)
+    counts = counts if counts is None else fair(counts, groups)
     scale = float(W.double().square().sum(1).mean().sqrt())
     # cosines
     table = {"mean cosine": geometry.mean_cosine(W)}
     if groups:
-        rare = W[groups.rare]
-        frequent = W[groups.frequent]
+        rare = rows[groups.rare]
+        frequent = rows[groups.frequent]
         table["mean cosine, rare words"] = geometry.mean_cosine(rare)
         table["mean cosine, frequent words"] = geometry.mean_cosine(frequent)
         table["mean cosine, rare with frequent"] = geometry.mean_cosine(rare, frequent)
@@ -82,8 +83,7 @@ def measures(
     nearest = float(np.median(nearest_distances(few(W))) / scale) if scale else 0
     table["distance to the nearest word"] = nearest
     table["root mean square norm"] = scale
-    table |= registered(W, counts)
-    return table if counts is None else table | weighted_measures(W, counts)
+    return table | registered(W, counts)
 
 
 def registered(W: Tensor, counts: np.ndarray | None) -> dict[str, float]:
@@ -111,10 +111,14 @@ def isoscore(centred: np.ndarray, d: int) -> float:
 
 def few(W: Tensor) -> Tensor:
     """Return at most PAIRED rows, drawn with a fixed seed: those of which all pairs are visited."""
-    if len(W) <= PAIRED:
-        return W
-    rows = np.random.default_rng(SEED).choice(len(W), PAIRED, replace=False)
-    return W[torch.from_numpy(np.sort(rows))]
+    return W if len(W) <= PAIRED else W[torch.from_numpy(drawn(len(W)))]
+
+
+def drawn(N: int) -> np.ndarray:
+    """Return which of N rows `few` takes, rising."""
+    if N <= PAIRED:
+        return np.arange(N)
+    return np.sort(np.random.default_rng(SEED).choice(N, PAIRED, replace=False))
 
 
 def nearest_distances(W: Tensor | np.ndarray) -> np.ndarray:

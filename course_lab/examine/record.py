@@ -24,9 +24,11 @@ class Examination:
     W, counts, words, groups: of the words that were examined, all or a sample. spectrum: singular
     values; random: those of a Gaussian matrix of the same shape. counted: where the counts come
     from. unknown: why there are no counts. not_run: why there is no perplexity. sampled: what was
-    computed on a part. together: rows of W that are equal or nearly so. never_first: rows of the
-    whole matrix that no context puts first, None if nobody asked. names: of all its rows. atlas:
-    rows of the user's own table of matrices, with which it is compared beside the public ones.
+    computed on a part. atlas: rows of the user's own table of matrices, with which it is compared
+    beside the public ones.
+    Of the whole matrix are together, the rows that are equal or nearly so, never_first, the rows
+    that no context puts first, None if nobody asked, names, what its rows stand for, and occurs,
+    whether the word of a row occurs in the text that was counted.
     """
 
     source: Source
@@ -46,19 +48,17 @@ class Examination:
     together: tuple[Crowd, ...] = field(default=(), repr=False)
     never_first: FirstPlaces | None = field(default=None, repr=False)
     names: list[str] | None = field(default=None, repr=False)
+    occurs: np.ndarray | None = field(default=None, repr=False)
     atlas: tuple[dict, ...] = field(default=(), repr=False)
     against: "Examination | None" = None
 
     def called(self, rows) -> list[str]:
-        """Return what rows of W stand for; `row 7` where nobody knows."""
-        return [self.words[row] if self.words else f"row {row}" for row in rows]
+        """Return what rows of the whole matrix stand for; `row 7` where nobody knows."""
+        return [self.names[row] if self.names else f"row {row}" for row in rows]
 
     def never_called(self) -> list[str] | None:
         """Return what the rows stand for that no context puts first; None if nobody asked."""
-        if self.never_first is None:
-            return None
-        rows = self.never_first.never
-        return [self.names[row] if self.names else f"row {row}" for row in rows]
+        return None if self.never_first is None else self.called(self.never_first.never)
 
     def to_dict(self) -> dict:
         """Return every number and its origin, ready for JSON."""

@@ -13,6 +13,7 @@ from course_lab.examine import atlas
 from course_lab.examine.diagnosis import diagnose
 from course_lab.examine.figures import pictures
 from course_lab.examine.findings import MARKED, NAMED, Finding
+from course_lab.examine.groups import fair
 from course_lab.examine.record import Examination, plain
 from course_lib.training.checkpoint import write_atomically
 
@@ -114,7 +115,7 @@ def places(examination: Examination) -> dict[str, atlas.Rank]:
     """
     diagnosis = examination.diagnosis
     if examination.groups is not None:
-        diagnosis = diagnose(examination.W)
+        diagnosis = diagnose(fair(examination.W, examination.groups))
     source = examination.source
     return atlas.ranks(diagnosis, source.predicts, atlas.digest(source), examination.atlas)
 
@@ -156,8 +157,8 @@ def by_name(examination: Examination) -> list[tuple[str, str]]:
     for crowd in examination.together[:CROWDS]:
         words = f"{len(crowd.rows):,} words"
         share = ""
-        if examination.counts is not None:
-            seen = int((examination.counts[crowd.rows] > 0).sum())
+        if examination.occurs is not None:
+            seen = int(examination.occurs[crowd.rows].sum())
             share = f" Of them {seen:,} occur in the text that was counted."
         nearest = ""
         if len(crowd.around):

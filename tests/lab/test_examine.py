@@ -40,10 +40,11 @@ from course_lab.examine import (
 from course_lab.examine import frequencies as counting
 from course_lab.examine import report as reports
 from course_lab.examine.findings import NAMED
-from course_lab.examine.graded import DISEASES, zipf_counts
-from course_lab.examine.groups import sample
+from course_lab.examine.graded import DISEASES, collapsed, zipf_counts
+from course_lab.examine.groups import fair, sample
 from course_lab.examine.repairs import REPAIRS, perplexities
 from course_lab.examine.rogue_dimensions import outstanding
+from course_lab.examine.weighted import BY
 from course_lib.errors import CourseError
 from course_lib.evaluation.perplexity import perplexity
 from course_lib.metrics import geometry
@@ -1259,6 +1260,70 @@ def test_a_sample_keeps_the_groups_of_the_whole_vocabulary(tmp_path, monkeypatch
     for finding in whole.diagnosis.findings:
         severity = some.diagnosis[finding.name].severity
         assert severity == pytest.approx(finding.severity, abs=0.05)
+
+
+def saved(folder, one, order):
+    """The files of a graded matrix with its rows in another order, twelve of them equal."""
+    W = one.W[order]
+    W[100:112] = W[7]
+    np.save(folder / "W.npy", W.numpy())
+    np.savetxt(folder / "counts.txt", one.counts[order].numpy(), "%d")
+    return folder / "W.npy", folder / "counts.txt"
+
+
+@pytest.mark.parametrize("counted", [True, False])
+@pytest.mark.parametrize("disease", [*DISEASES, "collapsed"])
+def test_a_sample_has_the_findings_of_the_whole(tmp_path, monkeypatch, disease, counted):
+    """An eighth of the words, as of a vocabulary of 128,000 words in 4,096 dimensions: the same
+    findings in the same order. What is of all words is the same number."""
+    shape = 10_000, 16
+    one = collapsed(*shape) if disease == "collapsed" else diseased(disease, 0.6, *shape, seed=3)
+    order = torch.randperm(shape[0], generator=torch.Generator().manual_seed(0))
+    path, counts = saved(tmp_path, one, order)
+    counts = counts if counted else None
+    whole = examine.examine(path, counts=counts)
+    drawn = int(0.128 * shape[0])
+    monkeypatch.setattr(examination, "NUMBERS", drawn * shape[1])
+    some = examine.examine(path, counts=counts)
+    assert len(some.W) == drawn < len(whole.W)
+    # the findings
+    assert [f.name for f in some.diagnosis.named] == [f.name for f in whole.diagnosis.named]
+    assert some.diagnosis.name == whole.diagnosis.name
+    for finding in whole.diagnosis.findings:
+        assert some.diagnosis[finding.name].severity == pytest.approx(finding.severity, abs=0.03)
+    assert some.diagnosis.severity == pytest.approx(whole.diagnosis.severity, abs=0.03)
+    # numbers
+    by_frequency = [name for name in whole.metrics if name.endswith(BY)]
+    assert len(by_frequency) == (13 if counted else 0)
+    for name in by_frequency:
+        assert some.metrics[name] == whole.metrics[name]
+    assert set(some.metrics) == set(whole.metrics)
+    for name in ("mean cosine", "share of the mean vector", "mean norm"):
+        assert some.metrics[name] == pytest.approx(whole.metrics[name], rel=0.06, abs=0.02), name
+    # words by name
+    assert reports.by_name(some) == reports.by_name(whole) != []
+    assert [*range(100, 112)] in [sorted({*one.rows} - {7}) for one in some.together]
+
+
+def test_a_sample_weighs_frequent_words_as_the_whole_vocabulary_does(tmp_path, monkeypatch):
+    """All of them are in it, a third of its words, but a fortieth of the vocabulary: rows four
+    times as long as the others hold no third of the energy."""
+    one = diseased("healthy", 0.0, 20_000, 16)
+    one.W[:500] *= 4
+    path, counts = saved(tmp_path, one, torch.arange(20_000))
+    whole = examine.examine(path, counts=counts)
+    monkeypatch.setattr(examination, "NUMBERS", 1500 * 16)
+    some = examine.examine(path, counts=counts)
+    assert len(some.W) == 1500 and len(some.groups.frequent) == 500
+    everyone = fair(some.W, some.groups)
+    assert len(everyone) == 1000 + round(500 * 1000 / 19_500)
+    scale = "root mean square norm"
+    assert some.metrics[scale] == pytest.approx(whole.metrics[scale], rel=0.03)
+    assert some.metrics["mean norm"] == pytest.approx(whole.metrics["mean norm"], rel=0.03)
+    after = (found.repairs["centring"]["metrics"] for found in (some, whole))
+    assert next(after)["share of the mean vector"] < 1e-9 > next(after)["share of the mean vector"]
+    shares = [figures._by_group(found)["all words"].norm(dim=1).mean() for found in (some, whole)]
+    assert shares[0] == pytest.approx(float(shares[1]), rel=0.03)
 
 
 def test_the_singular_values_of_a_matrix_are_computed_once(tmp_path, monkeypatch):
