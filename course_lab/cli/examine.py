@@ -63,7 +63,7 @@ def examine(
     import hashlib
 
     from course_lab import examine as package
-    from course_lab.examine.report import by_name, places
+    from course_lab.examine.report import by_name
     from course_lab.results import run_or_path
     from course_lib.data import folders
 
@@ -92,12 +92,13 @@ def examine(
     # the verdict
     source = examination.source
     print(f"{source.name} of {source.path}: {len(source.W):,} words × {source.W.shape[1]}")
-    print(f"\n{examination.diagnosis.sentence}\n")
-    ranks = places(examination)
+    print(f"\n{examination.sentence}\n")
     for finding in examination.diagnosis.named:
-        print(f"  {finding.title}: {finding.seen}\n    {finding.remedy}")
-        if finding.name in ranks:
-            print(f"    severity, without counts: {ranks[finding.name]}")
+        print(f"  {finding.title}: {finding.seen}")
+        if finding in examination.unusual:
+            print(f"    {finding.remedy}")
+        if finding.name in examination.places:
+            print(f"    severity, without counts: {examination.places[finding.name]}")
     for title, said in by_name(examination):
         print(f"  {title}: {said}")
     for name, value in examination.metrics.items():
@@ -110,11 +111,13 @@ def examine(
             )
         print(f"  after {name}: {repair['verdict'].removesuffix('.')}{change}")
     if examination.against:
-        print(f"\n{examination.against.source.path}: {examination.against.diagnosis.sentence}")
+        print(f"\n{examination.against.source.path}: {examination.against.sentence}")
     notes = (*source.notes, examination.unknown, examination.not_run, *examination.sampled)
     for note in filter(None, notes):
         print(f"note: {note}")
-    print(f"\nreport: {report}")
+    gigabytes = examination.peak_memory / 1024
+    print(f"\n{examination.seconds:.1f} seconds; {gigabytes:.1f} GB of memory at most")
+    print(f"report: {report}")
 
 
 def atlas(
@@ -131,7 +134,8 @@ def atlas(
 ) -> None:
     """Print what public word matrices are like: those of models that packages carry.
 
-    With checkpoints, the same is computed of your own matrices.
+    They are listed by tying, by the size of a word, and by the vocabulary. With
+    checkpoints, the same is computed of your own matrices.
     """
     from tqdm import tqdm
 
@@ -154,12 +158,17 @@ def atlas(
     if checkpoints:
         found = [run_or_path(checkpoint) for checkpoint in checkpoints]
         rows = [atlas_rows.row_of_file(path) for path in tqdm(found, unit="matrix", disable=None)]
-    for row in rows:
-        use = {True: "predicts", False: "reads", None: "unknown"}[row["predicts"]]
-        tied = ", tied" if row["tied"] else ""
-        print(f"{row['name']}: {row['words']:,} × {row['size']}, {use}{tied}")
-        print(f"  {row['title']}\n  {row['verdict']}")
-        print("  " + "; ".join(f"{name} {value:.3g}" for name, value in row["measures"].items()))
+    for title, part in table.by_kind(rows):
+        print(f"{title}:")
+        for row in part:
+            use = {True: "predicts", False: "reads", None: "unknown"}[row["predicts"]]
+            print(f"  {row['name']}: {row['words']:,} × {row['size']}, {use}")
+            print(f"    {row['title']}\n    {row['verdict']}")
+            for numbers in (row["severities"], row["measures"]):
+                listed = (
+                    f"{name.replace('_', ' ')} {value:.3g}" for name, value in numbers.items()
+                )
+                print(f"    {'; '.join(listed)}")
     if out is not None:
         atlas_rows.write(list(rows), out)
         print(f"\n{out}: {len(rows)} rows; compare with them by examine --atlas {out}")

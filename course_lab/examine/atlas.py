@@ -8,12 +8,15 @@ source and the SHA-256 of the file. `python -m course_lab atlas --again` compute
 """
 
 import json
+from collections.abc import Iterable
 from functools import cache
 from importlib import resources
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
 from course_lab.examine.diagnosis import Diagnosis
+from course_lab.examine.findings import NAMED
 from course_lab.examine.source import Source
 from course_lib.errors import CourseError
 
@@ -22,18 +25,37 @@ FILE = "atlas.json"
 USES = {True: "matrices that predict", False: "matrices that only read", None: "matrices"}
 
 
+USUAL = 60  # a percentile up to it is below the median of the atlas or about it
+FEWEST = 4  # matrices of the atlas of which a percentile says what is usual
+
+
 class Rank(NamedTuple):
     """The severity's place among the matrices of the atlas: so many of them have a lower one.
 
-    among: what these matrices do.
+    among: what these matrices do, and whose they are. having: how many of them have the finding.
     """
 
     below: int
     matrices: int
     among: str
+    having: int
+
+    @property
+    def percentile(self) -> int:
+        """The per cent of the matrices that have a lower severity."""
+        return round(100 * self.below / self.matrices)
+
+    @property
+    def usual(self) -> bool:
+        """True if most of the matrices have the finding, and it is no worse here than in them."""
+        most = 2 * self.having >= self.matrices >= FEWEST
+        return most and self.percentile <= USUAL
 
     def __str__(self) -> str:
-        return f"more than {self.below} of {self.matrices} {self.among} in the atlas"
+        return (
+            f"percentile {self.percentile} of {self.matrices} {self.among}; {self.having} of them "
+            "have the finding"
+        )
 
 
 @cache
@@ -65,8 +87,10 @@ def rank(
         and name in row["severities"]
         and (predicts is None or row["predicts"] is predicts)
     ]
-    below = sum(row["severities"][name] < severity for row in rows)
-    return Rank(below, len(rows), USES[predicts])
+    others = [row["severities"][name] for row in rows]
+    below = sum(other < severity for other in others)
+    whose = "public and own" if own else "public"
+    return Rank(below, len(rows), f"{whose} {USES[predicts]}", sum(o >= NAMED for o in others))
 
 
 def ranks(
@@ -78,6 +102,16 @@ def ranks(
     """Return the rank of every finding of a matrix that the atlas has, by the finding's name."""
     found = {f.name: rank(f.name, f.severity, predicts, sha256, own) for f in diagnosis.findings}
     return {name: place for name, place in found.items() if place.matrices}
+
+
+def by_kind(rows: Iterable[dict]) -> list[tuple[str, list[dict]]]:
+    """Return the rows by tying, each part by rising size of a word, and by rising vocabulary."""
+    titles = {True: "tied", False: "untied", None: "the file does not say whether it is tied"}
+    parts = [
+        (title, [row for row in rows if row["tied"] is tied]) for tied, title in titles.items()
+    ]
+    order = itemgetter("size", "words")
+    return [(title, sorted(part, key=order)) for title, part in parts if part]
 
 
 def digest(source: Source) -> str | None:

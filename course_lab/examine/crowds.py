@@ -11,15 +11,15 @@ import numpy as np
 import torch
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
-from scipy.spatial import KDTree
 from torch import Tensor
 
 from course_lab.examine.blocks import blocks, moments
 from course_lib.metrics.inputs import rows_at_once
 
 NEAR = 0.1  # of the median distance from the mean row: rows so near are taken for one
-AXES = 12  # along which candidates are looked for
-NEIGHBOURS = 8  # of a row, looked for
+AXES = 48  # along which candidates are looked for
+NEIGHBOURS = 64  # of a row in a crowd, looked for
+ROUNDING = 1e-5  # of squares in float32
 GROUPS = 4000  # whose means are compared with each other
 LISTED = 50  # groups of which the words around them are looked for
 AROUND = 24  # of the words nearest to a crowd that are listed
@@ -40,7 +40,7 @@ class Crowd(NamedTuple):
 def crowds(W: Tensor) -> list[Crowd]:
     """Return the groups of two rows of W (N, d) or more that are equal or nearly so, largest first.
 
-    Candidates are near along the first 12 principal axes, since a projection brings no rows apart;
+    Candidates are near along the first 48 principal axes, since a projection brings no rows apart;
     whether they are near is decided in all dimensions. Groups with means as near as that are one.
     """
     mean, second = moments(W)
@@ -50,14 +50,9 @@ def crowds(W: Tensor) -> list[Crowd]:
         return [Crowd(np.arange(len(W)), np.arange(0), np.zeros(0))] if len(W) > 1 else []
     reach = NEAR * typical
     axes = torch.linalg.eigh(second - torch.outer(mean, mean)).eigenvectors[:, -AXES:]
-    points = torch.cat([(rows - mean) @ axes for _, rows in blocks(W)]).numpy()
+    points = torch.cat([((rows - mean) @ axes / reach).float() for _, rows in blocks(W)])
     # rows that are near to each other
-    k = min(len(W), NEIGHBOURS + 1)
-    neighbours = KDTree(points).query(points, k=k, distance_upper_bound=reach)[1]
-    first = np.repeat(np.arange(len(W)), k)
-    second = neighbours.reshape(-1)
-    pairs = (second < len(W)) & (first != second)
-    first, second = first[pairs], second[pairs]
+    first, second = _candidates(points)
     near = _distances(W, first, second) <= reach
     labels = _components(len(W), first[near], second[near])
     # groups that stand at one place
@@ -71,6 +66,32 @@ def crowds(W: Tensor) -> list[Crowd]:
     merged = _members(_components(len(groups), first.numpy(), second.numpy()))
     groups = [np.sort(np.concatenate([groups[one] for one in ids])) for ids in merged]
     return _described(W, mean, groups, typical)
+
+
+def _candidates(points: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Return pairs of rows of points (N, k) that are at 1 or nearer, and some a little farther.
+
+    In the order of their last coordinate a row need be compared with those up to 1 behind it only.
+    In a crowd, where each is near to each, a row has the next few in this order, which link all.
+    """
+    last, order = points[:, -1].sort()
+    points = points[order]
+    squares = points.square().sum(1) * (1 - ROUNDING)
+    first = []
+    second = []
+    step = rows_at_once(len(points))
+    for start in range(0, len(points), step):
+        rows = slice(start, start + step)
+        behind = slice(start, int(torch.searchsorted(last, last[rows][-1] + 1, right=True)))
+        apart = torch.addmm(squares[behind], points[rows], points[behind].T, alpha=-2)
+        near = apart <= 1 - squares[rows, None]
+        near[:, : len(near)].triu_(1)
+        crowded = near.sum(1) > NEIGHBOURS
+        near[crowded] &= near[crowded].cumsum(1, dtype=torch.int32) <= NEIGHBOURS
+        i, j = near.nonzero(as_tuple=True)
+        first.append(order[start + i])
+        second.append(order[start + j])
+    return torch.cat(first).numpy(), torch.cat(second).numpy()
 
 
 def _described(W: Tensor, mean: Tensor, groups: list[np.ndarray], typical: float) -> list[Crowd]:

@@ -55,14 +55,23 @@ class Diagnosis:
     @property
     def sentence(self) -> str:
         """Return the verdict in one sentence."""
-        if not self.named:
-            return "Healthy: the cloud of word vectors is nearly round."
-        listed = "; ".join(f"{f.title} ({f.grade}, {f.severity:.2f})" for f in self.named)
-        return f"{listed[0].upper()}{listed[1:]}."
+        return listed(self.named)
 
     def __getitem__(self, name: str) -> Finding:
         """Return the finding called `name`."""
         return next(finding for finding in self.findings if finding.name == name)
+
+
+def listed(findings: tuple[Finding, ...]) -> str:
+    """Return the findings in one sentence, or that there is none."""
+    if not findings:
+        return "Healthy: the cloud of word vectors is nearly round."
+    return capital("; ".join(f"{f.title} ({f.grade}, {f.severity:.2f})" for f in findings)) + "."
+
+
+def capital(text: str) -> str:
+    """Return a sentence that begins with a capital letter."""
+    return text[0].upper() + text[1:]
 
 
 def diagnose(W, groups: Groups | None = None, predicts: bool | None = None) -> Diagnosis:

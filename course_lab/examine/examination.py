@@ -4,6 +4,7 @@ Nothing is read or fetched that the user did not name. What a checkpoint says of
 decides nothing: see `course_runs`.
 """
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -28,9 +29,11 @@ from course_lab.examine.record import Examination
 from course_lab.examine.repairs import REPAIRS, perplexities, principal_components, read_in_part
 from course_lab.examine.source import Source
 from course_lab.examine.weighted import weighted_measures
+from course_lib import machine
 from course_lib.data import Corpus, SentencePairs
 from course_lib.errors import CourseError
 
+CPU = torch.device("cpu")
 NUMBERS = 1 << 26  # of a matrix examined at once, 512 MiB in float64; of larger ones a sample
 
 
@@ -68,6 +71,8 @@ def examine(
     """
     if not first_places >= 0:
         raise CourseError(f"first_places is a number of seconds, 0 or more, not {first_places}")
+    began = time.perf_counter()
+    machine.reset_peak_memory(CPU)
     # the matrix, the text it was trained on, and how often each word occurs
     others = () if atlas is None else tables.read_rows(atlas)
     words = len(counting.read_counts(counts)[1]) if counts is not None else None
@@ -94,9 +99,11 @@ def examine(
     else:
         examination = _with_run(examination, repaired, text, no_text)
     # the other checkpoint
-    if against is None:
-        return examination
-    return replace(examination, against=_other(against, corpus, matrix, source, frequencies))
+    if against is not None:
+        other = _other(against, corpus, matrix, source, frequencies)
+        examination = replace(examination, against=other)
+    seconds = time.perf_counter() - began
+    return replace(examination, seconds=seconds, peak_memory=machine.peak_memory(CPU))
 
 
 def _with_run(

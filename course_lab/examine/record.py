@@ -1,16 +1,19 @@
 """The findings of an examination are plain data."""
 
 import platform
+from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.metadata import version
 
 import numpy as np
 from torch import Tensor
 
+from course_lab.examine.atlas import Rank, digest, ranks
 from course_lab.examine.crowds import Crowd
-from course_lab.examine.diagnosis import Diagnosis
-from course_lab.examine.findings import NAMED
-from course_lab.examine.groups import Groups
+from course_lab.examine.diagnosis import Diagnosis, capital, diagnose, listed
+from course_lab.examine.findings import NAMED, Finding
+from course_lab.examine.groups import Groups, fair
 from course_lab.examine.source import Source
 from course_lab.examine.unargmaxable import FirstPlaces
 
@@ -29,6 +32,7 @@ class Examination:
     Of the whole matrix are together, the rows that are equal or nearly so, never_first, the rows
     that no context puts first, None if nobody asked, names, what its rows stand for, and occurs,
     whether the word of a row occurs in the text that was counted.
+    seconds: that it took. peak_memory: the most MB that the process held.
     """
 
     source: Source
@@ -51,6 +55,48 @@ class Examination:
     occurs: np.ndarray | None = field(default=None, repr=False)
     atlas: tuple[dict, ...] = field(default=(), repr=False)
     against: "Examination | None" = None
+    seconds: float | None = None
+    peak_memory: float | None = None
+
+    @cached_property
+    def places(self) -> dict[str, Rank]:
+        """Where the severities stand among those of the atlas, by the finding's name.
+
+        The atlas knows no counts, so where they are known the matrix is judged without them again.
+        """
+        diagnosis = self.diagnosis
+        if self.groups is not None:
+            diagnosis = diagnose(fair(self.W, self.groups))
+        return ranks(diagnosis, self.source.predicts, digest(self.source), self.atlas)
+
+    @property
+    def unusual(self) -> tuple[Finding, ...]:
+        """The findings that hold and are worse than in most trained matrices."""
+        return tuple(f for f in self.diagnosis.named if f not in self._usual)
+
+    @property
+    def _usual(self) -> list[Finding]:
+        places = self.places
+        return [f for f in self.diagnosis.named if f.name in places and places[f.name].usual]
+
+    @property
+    def verdict(self) -> str:
+        """The name of the first unusual finding, or its form; else "usual" or "healthy"."""
+        if self.unusual:
+            return self.unusual[0].form or self.unusual[0].name
+        return "usual" if self._usual else "healthy"
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words; what most trained matrices have is said to be usual."""
+        said = [] if self._usual and not self.unusual else [listed(self.unusual)]
+        for finding in self._usual:
+            place = self.places[finding.name]
+            said.append(
+                f"{capital(finding.title)} ({finding.grade}, {finding.severity:.2f}) is usual, as "
+                f"in {place.having} of {place.matrices} {place.among}."
+            )
+        return " ".join(said)
 
     def called(self, rows) -> list[str]:
         """Return what rows of the whole matrix stand for; `row 7` where nobody knows."""
@@ -60,17 +106,38 @@ class Examination:
         """Return what the rows stand for that no context puts first; None if nobody asked."""
         return None if self.never_first is None else self.called(self.never_first.never)
 
+    def proofs(self) -> dict[str, list] | None:
+        """Return other words and their weights, by the word that no context puts first.
+
+        The weighted mean of the others' rows is the word's row, and that of their biases is no less
+        than its bias. A word that another row has, too, is told by its number. None if nobody
+        asked.
+        """
+        if self.never_first is None:
+            return None
+        alike = Counter(self.names or ())
+
+        def told(row: int) -> str:
+            (word,) = self.called([row])
+            return f"{word} (row {row})" if alike[word] > 1 else word
+
+        return {
+            told(word): [[told(row), share] for row, share in zip(*proof, strict=True)]
+            for word, proof in sorted(self.never_first.weights.items())
+        }
+
     def to_dict(self) -> dict:
         """Return every number and its origin, ready for JSON."""
         findings = [
             {"name": f.name, "form": f.form, "severity": f.severity, "grade": f.grade,
-             "seen": f.seen, "reason": f.reason, "remedy": f.remedy, "numbers": f.numbers}
+             "seen": f.seen, "reason": f.reason, "remedy": f.remedy, "numbers": f.numbers,
+             "place": self.places[f.name]._asdict() if f.name in self.places else None}
             for f in self.diagnosis.findings
         ]  # fmt: skip
         versions = {package: version(package) for package in PACKAGES}
         return {
-            "verdict": self.diagnosis.name,
-            "sentence": self.diagnosis.sentence,
+            "verdict": self.verdict,
+            "sentence": self.sentence,
             "severity": self.diagnosis.severity,
             "named_from": NAMED,
             "findings": findings,
@@ -80,13 +147,15 @@ class Examination:
                 {"words": self.called(crowd.rows), "around": self.called(crowd.around)}
                 for crowd in self.together
             ],
-            "never_first": self.never_called(),
+            "never_first": self.proofs(),
             "singular_values": self.spectrum.tolist(),
             "counts": self.counted,
             "groups": self.groups.rule if self.groups else None,
             "missing": [why for why in (self.unknown, self.not_run) if why],
             "sampled": list(self.sampled),
             "source": self.source.to_dict(),
+            "seconds": self.seconds,
+            "peak_memory_mb": self.peak_memory,
             "versions": {"python": platform.python_version()} | versions,
             "against": self.against.to_dict() if self.against else None,
         }

@@ -10,10 +10,9 @@ from pathlib import Path
 
 from course_lab import plots
 from course_lab.examine import atlas
-from course_lab.examine.diagnosis import diagnose
+from course_lab.examine.diagnosis import capital
 from course_lab.examine.figures import pictures
 from course_lab.examine.findings import MARKED, NAMED, Finding
-from course_lab.examine.groups import fair
 from course_lab.examine.record import Examination, plain
 from course_lib.training.checkpoint import write_atomically
 
@@ -84,13 +83,13 @@ def _head(examination: Examination) -> str:
     diagnosis = examination.diagnosis
     about = f"{source.name}: {len(source.W):,} words × {source.W.shape[1]} dimensions"
     tied = {True: ", tied", False: ", untied", None: ""}[source.tied]
-    healthy = "" if diagnosis.named else " healthy"
+    healthy = "" if examination.unusual else " healthy"
     return (
         f"<h1>Examination of {html.escape(str(source.path))}</h1>"
         f'<p class="quiet">{html.escape(source.kind)}, {html.escape(about)}{tied}</p>'
-        f'<p class="verdict{healthy}"><strong>{html.escape(diagnosis.sentence)}</strong> Taken '
-        f"together {diagnosis.severity:.0%} of the cloud's energy is not where a healthy matrix "
-        "would have it.</p>"
+        f'<p class="verdict{healthy}"><strong>{html.escape(examination.sentence)}</strong> Taken '
+        f"together {diagnosis.severity:.0%} of the cloud's energy is not where a random matrix "
+        "of the same shape has it.</p>"
         + "".join(
             f'<p class="quiet">{html.escape(_said(note))}</p>' for note in _notes(examination)
         )
@@ -105,25 +104,14 @@ def _notes(examination: Examination) -> list[str]:
 
 
 def _said(text: str) -> str:
-    return text[0].upper() + text[1:] + "." * (text[-1] not in ".?!")
-
-
-def places(examination: Examination) -> dict[str, atlas.Rank]:
-    """Return where the severities stand among those of the atlas, by the finding's name.
-
-    The atlas knows no counts, so where they are known the matrix is judged without them again.
-    """
-    diagnosis = examination.diagnosis
-    if examination.groups is not None:
-        diagnosis = diagnose(fair(examination.W, examination.groups))
-    source = examination.source
-    return atlas.ranks(diagnosis, source.predicts, atlas.digest(source), examination.atlas)
+    return capital(text) + "." * (text[-1] not in ".?!")
 
 
 def _findings(examination: Examination) -> str:
-    ranks = places(examination)
+    ranks = examination.places
     cards = "".join(
-        _finding(finding, ranks.get(finding.name)) for finding in examination.diagnosis.findings
+        _finding(finding, ranks.get(finding.name), finding in examination.unusual)
+        for finding in examination.diagnosis.findings
     )
     return (
         "<h2>Findings</h2>"
@@ -135,7 +123,7 @@ def _findings(examination: Examination) -> str:
     )
 
 
-def _finding(finding: Finding, place: atlas.Rank | None) -> str:
+def _finding(finding: Finding, place: atlas.Rank | None, unusual: bool) -> str:
     marked = ' class="marked"' if finding.severity >= MARKED else ""
     width = 100 * min(1.0, max(0.0, finding.severity))
     advice = f"<p><strong>What to do.</strong> {html.escape(finding.remedy)}</p>"
@@ -145,7 +133,7 @@ def _finding(finding: Finding, place: atlas.Rank | None) -> str:
         f'{finding.severity:.2f} of 1"><i{marked} style="width:{width:.1f}%"></i><b></b></div>'
         f"<span>{finding.severity:.2f}, {finding.grade}</span></div>"
         + (f'<p class="quiet">Without counts: {place}.</p>' if place else "")
-        + f"<p>{html.escape(finding.seen.replace(' -', ' −'))}</p>{advice if finding.holds else ''}"
+        + f"<p>{html.escape(finding.seen.replace(' -', ' −'))}</p>{advice if unusual else ''}"
         f"<details><summary>Why this is the measure</summary>{html.escape(finding.reason)}"
         "</details></section>"
     )
@@ -180,8 +168,8 @@ def by_name(examination: Examination) -> list[tuple[str, str]]:
         said.append(
             (
                 f"{len(never):,} words that are never first",
-                f"No context makes them the likeliest: {_listed(never)}. Each has a proof, other "
-                "words whose weighted mean is its row.",
+                f"No context makes them the likeliest: {_listed(never)}. Each has a proof in "
+                "report.json: other words, and the weights with which their mean is its row.",
             )
         )
     return said
@@ -189,7 +177,8 @@ def by_name(examination: Examination) -> list[tuple[str, str]]:
 
 def _listed(words: list[str]) -> str:
     """Return words in quotation marks, with commas; of many the first."""
-    more = f" and {len(words) - NAMES:,} more" if len(words) > NAMES else ""
+    rest = len(words) - NAMES
+    more = f" and {rest:,} more, which report.json lists" if rest > 0 else ""
     return ", ".join(f"“{word}”" for word in words[:NAMES]) + more
 
 
@@ -216,7 +205,7 @@ def _numbers(examination: Examination) -> str:
         (f"severity: {finding.title}", f"{finding.severity:.2f}", _severity(other, finding.name))
         for finding in examination.diagnosis.findings
     ]
-    rows += [*severities, ("verdict", examination.diagnosis.sentence, other.diagnosis.sentence)]
+    rows += [*severities, ("verdict", examination.sentence, other.sentence)]
     sizes, others = (f"{len(e.W):,} × {e.W.shape[1]}" for e in (examination, other))
     rows.append(("words × dimensions", sizes, others))
     paths = (examination.source.path, other.source.path)
@@ -253,7 +242,7 @@ def _repairs(examination: Examination) -> str:
             after = (number(repair["metrics"][name]) for repair in repairs)
             rows.append((name, number(examination.metrics[name]), *after))
     verdicts = (repair["verdict"] for repair in repairs)
-    rows.append(("verdict", examination.diagnosis.sentence, *verdicts))
+    rows.append(("findings", examination.diagnosis.sentence, *verdicts))
     said = "<p>After training, without any data: subtract the mean row (centring), or also take "
     said += "away the first d/100 principal directions (all-but-the-top).</p>"
     # perplexity, where the model could be run

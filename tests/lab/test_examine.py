@@ -1460,6 +1460,46 @@ def test_words_that_are_never_first_are_counted_if_asked_for(tmp_path, monkeypat
         examine.examine(tmp_path / "W.npy", first_places=float("nan"))
 
 
+def test_the_command_proves_that_words_are_never_first(tmp_path, unpictured):
+    """report.json has all of them, each with the words and weights that make its row."""
+    random = np.random.default_rng(0)
+    corners = np.array(list(itertools.product([-1.0, 1.0], repeat=4)))
+    within = random.uniform(-0.5, 0.5, (30, 4))
+    W = np.concatenate([corners, within])
+    path, words = tmp_path / "W.npy", [f"w{i}" for i in range(45)] + ["w3"]
+    np.save(path, W)
+    (tmp_path / "counts.txt").write_text(
+        "".join(f"{w}\t{9 - i // 5}\n" for i, w in enumerate(words))
+    )
+    command = ["examine", str(path), "--out", str(tmp_path / "out"), "--first-places", "60"]
+    done = CliRunner().invoke(application(), [*command, "--counts", str(tmp_path / "counts.txt")])
+    assert done.exit_code == 0, done.output
+    assert "30 words that are never first" in done.output
+    assert "and 6 more, which report.json lists" in done.output
+    numbers = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))
+    row_of = {word: i for i, word in enumerate(words)}
+    row_of |= {"w3 (row 3)": 3, "w3 (row 45)": 45}
+    assert sorted(row_of[word] for word in numbers["never_first"]) == [*range(16, 46)]
+    for word, proof in numbers["never_first"].items():
+        others, shares = zip(*proof, strict=True)
+        rows = [row_of[other] for other in others]
+        assert row_of[word] not in rows and min(shares) > 0
+        assert sum(shares) == pytest.approx(1)
+        np.testing.assert_allclose(np.array(shares) @ W[rows], W[row_of[word]], atol=1e-8)
+    done = CliRunner().invoke(application(), command[:-2])
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["never_first"] is None
+
+
+def test_a_report_says_what_it_took(tmp_path, unpictured):
+    path, counts = ill(tmp_path)
+    command = ["examine", str(path), "--counts", str(counts), "--out", str(tmp_path)]
+    done = CliRunner().invoke(application(), command)
+    numbers = json.loads((tmp_path / "report.json").read_text("utf-8"))
+    assert 0 < numbers["seconds"] < 600 and 50 < numbers["peak_memory_mb"] < 100_000
+    took = f"{numbers['seconds']:.1f} seconds; {numbers['peak_memory_mb'] / 1024:.1f} GB of memory"
+    assert took in done.output
+
+
 def test_reports_of_files_with_one_name_do_not_overwrite_each_other(
     tmp_path, monkeypatch, unpictured
 ):

@@ -33,12 +33,13 @@ from course_lab.examine import crowds as crowding
 from course_lab.examine.crowds import crowds
 from course_lab.examine.lost_gradient import column_space, lost_at_the_start, lost_in_a_text
 from course_lab.examine.measures import Spectra
-from course_lab.examine.report import by_name, places
-from course_lab.examine.weighted import weighted_measures
+from course_lab.examine.report import by_name, page
+from course_lab.examine.weighted import BY, weighted_measures
 from course_lab.planned import Planned
 from course_lab.plans import read_plan
 from course_lib.errors import CourseError
 from course_lib.metrics import geometry
+from course_lib.metrics.rank import effective_rank
 from course_lib.output_layers.centring import all_but_the_top
 
 
@@ -656,7 +657,46 @@ def test_measures_by_frequency_are_those_of_a_text():
     pairs = p[:, None] * p * (1 - torch.eye(30, dtype=torch.float64))
     cosine = float((pairs * (unit @ unit.T)).sum() / pairs.sum())
     assert found[name("mean cosine")] == pytest.approx(cosine)
+    by_dimension = ((p @ unit) ** 2 - p**2 @ unit**2) / pairs.sum()
+    part = found[name("largest part of one dimension in the mean cosine")]
+    assert part == pytest.approx(float(by_dimension.max()))
+    assert found[name("rank for 99 % of the energy")] == effective_rank(sigma, 0.01)
+    assert found[name("mean norm")] == pytest.approx(float(text.norm(dim=1).mean()))
+    positive = float((pairs * (unit @ unit.T > 0)).sum() / pairs.sum())
+    assert found[name("positive pairs")] == pytest.approx(positive, abs=0.01)
+    nearest = torch.cdist(W, W).fill_diagonal_(torch.inf).min(1).values
+    median = np.median(np.repeat(nearest.numpy(), counts)) / float(energy.sqrt())
+    assert found[name("distance to the nearest word")] == pytest.approx(median, rel=0.05)
     assert weighted_measures(W, np.zeros(30)) == {}
+
+
+def test_every_geometric_measure_is_given_by_frequency_too(tmp_path):
+    """Those of groups of frequency, which are of a part of the words, aside."""
+    one = examine.diseased("cone", 0.5, 400, 32)
+    np.save(tmp_path / "W.npy", one.W.numpy())
+    np.savetxt(tmp_path / "counts.txt", one.counts.numpy(), "%d")
+    table = examine.examine(tmp_path / "W.npy", counts=tmp_path / "counts.txt").metrics
+    once = {name for name in table if not name.endswith(BY)}
+    assert {f"{name}{BY}" for name in once if "words" not in name and "rare" not in name} == {
+        name for name in table if name.endswith(BY)
+    }
+
+
+def test_pairs_by_frequency_are_of_words_that_differ():
+    """The nearest word of the two that the text is made of is the other, not the word itself."""
+    W = gaussian(30, 6)
+    W[0] = W[1] + 0.5 * torch.eye(6)[0]
+    W[2] = -W[1]
+    counts = np.zeros(30)
+    counts[:2] = 50
+    found = weighted_measures(W, counts)
+    scale = found[f"root mean square norm{BY}"]
+    assert found[f"distance to the nearest word{BY}"] == pytest.approx(0.5 / scale)
+    assert found[f"positive pairs{BY}"] == 1
+    counts[:3] = [0, 50, 50]
+    assert weighted_measures(W, counts)[f"positive pairs{BY}"] == 0
+    counts[2] = 0  # one word makes no pair
+    assert f"positive pairs{BY}" not in weighted_measures(W, counts)
 
 
 def test_equal_counts_weigh_nothing():
@@ -1057,7 +1097,8 @@ def test_a_severity_has_its_place_among_public_matrices(monkeypatch):
     monkeypatch.setattr(atlas, "atlas", lambda: tuple(rows))
     assert atlas.rank("low_rank", 0.35)[:2] == (4, 10)
     assert atlas.rank("low_rank", 0.35, sha256="1")[:2] == (3, 9)  # not with itself
-    assert str(atlas.rank("low_rank", 1.0)) == "more than 10 of 10 matrices in the atlas"
+    said = "percentile 100 of 10 public matrices; 9 of them have the finding"
+    assert str(atlas.rank("low_rank", 1.0)) == said
     found = atlas.ranks(examine.diagnose(gaussian(300, 16)))
     assert found == {"low_rank": atlas.rank("low_rank", found["low_rank"].below / 10)}
 
@@ -1067,11 +1108,66 @@ def test_a_matrix_is_compared_with_those_of_its_use(monkeypatch):
         {"sha256": str(i), "severities": {"low_rank": i / 10}, "predicts": i < 5} for i in range(10)
     ]
     monkeypatch.setattr(atlas, "atlas", lambda: tuple(rows))
-    assert atlas.rank("low_rank", 0.75, predicts=True) == (5, 5, "matrices that predict")
-    assert atlas.rank("low_rank", 0.75, predicts=False) == (3, 5, "matrices that only read")
+    assert atlas.rank("low_rank", 0.75, predicts=True)[:3] == (5, 5, "public matrices that predict")
+    assert atlas.rank("low_rank", 0.75, predicts=False)[:3] == (
+        3,
+        5,
+        "public matrices that only read",
+    )
     own = ({"sha256": "x", "severities": {"low_rank": 0.9}, "predicts": True},)
     assert atlas.rank("low_rank", 0.75, predicts=True, own=own)[:2] == (5, 6)
     assert atlas.rank("low_rank", 0.75, predicts=True, own=own + own + tuple(rows))[:2] == (5, 6)
+
+
+def test_what_most_trained_matrices_have_is_no_disease(tmp_path, monkeypatch):
+    """A finding about or below the median is said to be usual; without company, or above, not."""
+    others = [{"sha256": str(i), "severities": {"low_rank": 0.1 * i}, "predicts": True}
+              for i in range(1, 8)]  # fmt: skip
+    monkeypatch.setattr(atlas, "atlas", lambda: tuple(others))
+    np.save(tmp_path / "W.npy", examine.diseased("low_rank", 0.3, 400, 32).W.numpy())
+    found = examine.examine(tmp_path / "W.npy")
+    severity = found.diagnosis["low_rank"].severity
+    assert 0.2 < severity < 0.4 and found.diagnosis.name == "low_rank"
+    below = sum(0.1 * i < severity for i in range(1, 8))
+    assert found.places["low_rank"] == (below, 7, "public matrices", 7)
+    assert found.places["low_rank"].percentile == round(100 * below / 7) < 60
+    said = f"Low rank (mild, {severity:.2f}) is usual, as in 7 of 7 public matrices."
+    assert (found.sentence, found.verdict, found.unusual) == (said, "usual", ())
+    remedy = found.diagnosis["low_rank"].remedy
+    assert said in page(found) and remedy not in page(found)
+    assert found.to_dict()["sentence"] == said
+    command = ["examine", str(tmp_path / "W.npy"), "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(application(), command)
+    assert said in done.output and remedy not in done.output
+    assert f"percentile {round(100 * below / 7)} of 7 public matrices; 7 of them" in done.output
+    # one is worse than most, or is compared with too few
+    for rows in (others[:3], [row | {"severities": {"low_rank": 0.11}} for row in others]):
+        monkeypatch.setattr(atlas, "atlas", lambda rows=rows: tuple(rows))
+        found = examine.examine(tmp_path / "W.npy")
+        assert found.verdict == "low_rank" and found.sentence == found.diagnosis.sentence
+        assert remedy in page(found)
+    # beside a worse one
+    monkeypatch.setattr(atlas, "atlas", lambda: tuple(others))
+    both = examine.diseased("low_rank", 0.3, 400, 32).W
+    both[:, 3] += 6.0
+    np.save(tmp_path / "W.npy", both.numpy())
+    found = examine.examine(tmp_path / "W.npy")
+    assert found.verdict == "rogue" and len(found.diagnosis.named) == 2
+    assert found.sentence.startswith("A few rogue dimensions (mild")
+    assert found.sentence.endswith("is usual, as in 7 of 7 public matrices.")
+
+
+def test_the_table_of_the_atlas_is_in_order():
+    """By tying, and in each part by the size of a word and by the vocabulary."""
+    parts = dict(atlas.by_kind(atlas.atlas()))
+    assert {row["tied"] for row in parts["tied"]} == {True}
+    for rows in parts.values():
+        places = [(row["size"], row["words"]) for row in rows]
+        assert places == sorted(places)
+    assert sum(map(len, parts.values())) == len(atlas.atlas())
+    done = CliRunner().invoke(application(), ["atlas"])
+    places = [done.output.index(f"  {row['name']}: ") for part in parts.values() for row in part]
+    assert places == sorted(places) and "low rank 0.159" in done.output
 
 
 def test_a_table_of_one_s_own_matrices_joins_the_atlas(tmp_path):
@@ -1085,12 +1181,12 @@ def test_a_table_of_one_s_own_matrices_joins_the_atlas(tmp_path):
     rows = atlas.read_rows(table)
     assert [row["name"] for row in rows] == files
     assert rows[0]["title"] == "first.npy: NumPy array"
-    alone = places(examine.examine(files[0]))["common_direction"]
-    beside = places(examine.examine(files[0], atlas=table))["common_direction"]
+    alone = examine.examine(files[0]).places["common_direction"]
+    beside = examine.examine(files[0], atlas=table).places["common_direction"]
     assert beside.matrices == alone.matrices + 1  # the second; the first is not held to itself
     predicting = replace(examine.examine(files[0]).source, predicts=True)
-    told = places(replace(examine.examine(files[0]), source=predicting))["common_direction"]
-    assert told.among == "matrices that predict" and told.matrices < alone.matrices
+    told = replace(examine.examine(files[0]), source=predicting).places["common_direction"]
+    assert told.among == "public matrices that predict" and told.matrices < alone.matrices
     out = ["--out", str(tmp_path / "report"), "--atlas", str(table)]
     result = CliRunner().invoke(application(), ["examine", files[0], *out])
     assert str(beside) in result.output
@@ -1129,8 +1225,8 @@ def test_the_place_is_that_of_the_matrix_without_counts(tmp_path):
     np.savetxt(tmp_path / "counts.txt", one.counts.numpy(), "%d")
     counted = examine.examine(tmp_path / "W.npy", counts=tmp_path / "counts.txt")
     alone = examine.examine(tmp_path / "W.npy")
-    assert places(counted) == places(alone) != {}
-    assert "frequency_split" not in places(counted)
+    assert counted.places == alone.places != {}
+    assert "frequency_split" not in counted.places
 
 
 @pytest.mark.parametrize("name", PACKAGED)
