@@ -40,8 +40,9 @@ class Crowd(NamedTuple):
 def crowds(W: Tensor) -> list[Crowd]:
     """Return the groups of two rows of W (N, d) or more that are equal or nearly so, largest first.
 
-    Candidates are near along the first 48 principal axes, since a projection brings no rows apart;
-    whether they are near is decided in all dimensions. Groups with means as near as that are one.
+    Candidates are near along the first 48 principal axes, and about as long in the other
+    directions, since a projection brings no rows apart. Whether they are near is decided in all
+    dimensions. Groups with means as near as that are one.
     """
     mean, second = moments(W)
     norms = torch.cat([(rows - mean).norm(dim=1) for _, rows in blocks(W)])
@@ -50,7 +51,7 @@ def crowds(W: Tensor) -> list[Crowd]:
         return [Crowd(np.arange(len(W)), np.arange(0), np.zeros(0))] if len(W) > 1 else []
     reach = NEAR * typical
     axes = torch.linalg.eigh(second - torch.outer(mean, mean)).eigenvectors[:, -AXES:]
-    points = torch.cat([((rows - mean) @ axes / reach).float() for _, rows in blocks(W)])
+    points = torch.cat([_seen(rows - mean, axes) for _, rows in blocks(W)]) / reach
     # rows that are near to each other
     first, second = _candidates(points)
     near = _distances(W, first, second) <= reach
@@ -66,6 +67,13 @@ def crowds(W: Tensor) -> list[Crowd]:
     merged = _members(_components(len(groups), first.numpy(), second.numpy()))
     groups = [np.sort(np.concatenate([groups[one] for one in ids])) for ids in merged]
     return _described(W, mean, groups, typical)
+
+
+def _seen(rows: Tensor, axes: Tensor) -> Tensor:
+    """Return the coordinates of centred rows (n, d) along axes (d, k), and the rest's length."""
+    along = rows @ axes
+    rest = rows.square().sum(1, keepdim=True) - along.square().sum(1, keepdim=True)
+    return torch.cat([rest.clamp_min(0).sqrt(), along], 1).float()
 
 
 def _candidates(points: Tensor) -> tuple[np.ndarray, np.ndarray]:
@@ -86,10 +94,10 @@ def _candidates(points: Tensor) -> tuple[np.ndarray, np.ndarray]:
         apart = torch.addmm(squares[behind], points[rows], points[behind].T, alpha=-2)
         near = apart <= 1 - squares[rows, None]
         near[:, : len(near)].triu_(1)
-        crowded = near.sum(1) > NEIGHBOURS
-        near[crowded] &= near[crowded].cumsum(1, dtype=torch.int32) <= NEIGHBOURS
-        i, j = near.nonzero(as_tuple=True)
-        first.append(order[start + i])
+        some = near.any(1).nonzero()[:, 0]
+        near = near[some]
+        i, j = (near & (near.cumsum(1, dtype=torch.int32) <= NEIGHBOURS)).nonzero(as_tuple=True)
+        first.append(order[start + some[i]])
         second.append(order[start + j])
     return torch.cat(first).numpy(), torch.cat(second).numpy()
 

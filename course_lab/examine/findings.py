@@ -60,14 +60,9 @@ def directions(rows: Tensor) -> Tensor:
 
 # --- common direction ----------------------------------------------------------------------------
 
-# What to do depends on what the matrix is for.
 CENTRE = (
     "Subtract the mean row: of an output matrix that changes no probability, and cosines become "
     "meaningful again."
-)
-OF_VECTORS = (
-    "To compare words, subtract the mean row; if that is not enough, all-but-the-top takes "
-    "principal directions away, too. It is no repair for a matrix that predicts."
 )
 IN_TRAINING = {
     "drift": " To keep it away in training use centred words.",
@@ -143,7 +138,11 @@ def _advice(predicts: bool | None, form: str) -> str:
     if predicts is None and form == "drift":
         return CENTRE + IN_TRAINING[form]
     if not predicts:
-        return OF_VECTORS + IN_TRAINING[form]
+        return (
+            "To compare words, subtract the mean row; if that is not enough, all-but-the-top takes "
+            "principal directions away, too. It is no repair for a matrix that predicts: "
+            f"{price_of_all_but_the_top()}.{IN_TRAINING[form]}"
+        )
     return (
         f"{CENTRE} All-but-the-top, which takes principal directions away, too, changes the "
         f"probabilities: {price_of_all_but_the_top()}. Use it to compare words, and leave the "

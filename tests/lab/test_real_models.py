@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
 from typer.testing import CliRunner
 
 from course_lab import corpora, examine, notebook_source, results
@@ -31,6 +32,7 @@ from course_lab.examine import (
 )
 from course_lab.examine import crowds as crowding
 from course_lab.examine.crowds import crowds
+from course_lab.examine.kept import price_of_all_but_the_top
 from course_lab.examine.lost_gradient import column_space, lost_at_the_start, lost_in_a_text
 from course_lab.examine.measures import Spectra
 from course_lab.examine.report import by_name, page
@@ -766,6 +768,7 @@ def test_advice_depends_on_what_the_matrix_is_for():
         before, after = re.search(r"SmolLM2 .* from (\d+) to (\d+)", head).groups()
         assert int(after) > 2 * int(before)
         assert "all-but-the-top" in vectors and vectors != head
+        assert price_of_all_but_the_top() in vectors and str(after) in vectors
 
 
 # --- a model that runs ---------------------------------------------------------------------------
@@ -1380,30 +1383,75 @@ def test_words_by_name_are_those_of_the_rows():
     assert found["around"][0][0] == words[int(apart.argmin())]
 
 
-@pytest.mark.parametrize("kind", ["T5", "untied Llama", "Mamba", "Gemma"])
-def test_folders_of_other_shapes(tmp_path, kind):
+def of_architecture(kind):
+    """A small random model by transformers, with 200 words of size 32."""
     transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
     size = {"vocab_size": 200, "hidden_size": 32, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 2, "intermediate_size": 64}
+    gemma = {"num_key_value_heads": 1, "head_dim": 16}
     if kind == "T5":
-        config = transformers.T5Config(
-            vocab_size=200, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4
-        )
-        model = transformers.T5ForConditionalGeneration(config)
-    elif kind == "Mamba":
-        model = transformers.MambaForCausalLM(transformers.MambaConfig(state_size=4, **size))
-    elif kind == "untied Llama":
-        config = transformers.LlamaConfig(
-            intermediate_size=64, num_attention_heads=2, tie_word_embeddings=False, **size
-        )
-        model = transformers.LlamaForCausalLM(config)
-    else:
-        heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16}
-        config = transformers.GemmaConfig(intermediate_size=64, **heads, **size)
-        model = transformers.GemmaForCausalLM(config)
-    model.save_pretrained(tmp_path, max_shard_size="30KB")
-    source = examine.read(tmp_path)
-    assert torch.equal(source.W, model.get_output_embeddings().weight.detach())
+        own = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}
+        config = transformers.T5Config(vocab_size=200, **own)
+        return transformers.T5ForConditionalGeneration(config)
+    if kind == "Mamba":
+        return transformers.MambaForCausalLM(transformers.MambaConfig(state_size=4, **size))
+    if kind == "GPT2":
+        config = transformers.GPT2Config(vocab_size=200, n_embd=32, n_layer=2, n_head=2)
+        return transformers.GPT2LMHeadModel(config)
+    if kind == "untied Llama":
+        config = transformers.LlamaConfig(tie_word_embeddings=False, **heads, **size)
+        return transformers.LlamaForCausalLM(config)
+    config = transformers.GemmaConfig(**gemma, **heads, **size)
+    return transformers.GemmaForCausalLM(config)
+
+
+@pytest.mark.parametrize("kind", ["GPT2", "T5", "untied Llama", "Mamba", "Gemma"])
+def test_folders_of_other_shapes(tmp_path, kind):
+    """Read, judged and, but for a translator, run on a text: centring changes no perplexity."""
+    model = of_architecture(kind)
+    head = model.get_output_embeddings()
+    with torch.no_grad():
+        head.weight.copy_(0.1 * examine.diseased("drift", 0.8, 200, 32).W)
+    folder = tmp_path / "model"
+    model.save_pretrained(folder, max_shard_size="30KB")
+    assert (folder / "model.safetensors.index.json").is_file()
+    # a tokenizer and a text of its words
+    words = {f"w{i}": i for i in range(200)}
+    tokenizer = Tokenizer(models.WordLevel(words, "w0"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    share = 1 / np.arange(1, 201)
+    text = np.random.default_rng(0).choice(200, (100, 20), p=share / share.sum())
+    (tmp_path / "text").mkdir()
+    for split in ("train", "valid", "test"):
+        lines = "\n".join(" ".join(f"w{i}" for i in line) for line in text)
+        (tmp_path / "text" / f"{split}.txt").write_text(lines + "\n")
+    found = examine.examine(folder, corpus=tmp_path / "text")
+    # what was read
+    source = found.source
+    assert torch.equal(source.W, head.weight.detach())
     assert source.predicts is True and source.tied is (kind != "untied Llama")
+    assert found.counts.tolist() == np.bincount(text.reshape(-1), minlength=200).tolist()
+    assert found.called([7]) == ["w7"]
+    # the verdict
+    assert found.verdict == "drift" and found.sentence.startswith("Common direction, a drift (mark")
+    remedy = found.unusual[0].remedy
+    assert remedy.startswith("Subtract the mean row: of an output matrix that changes no probab")
+    assert "leave the matrix that predicts alone" in remedy
+    assert found.seconds > 0 and found.peak_memory > 0
+    # the run
+    if kind == "T5":
+        assert found.not_run.startswith("the model cannot be run: transformers cannot load it")
+        assert "perplexity" not in found.repairs["centring"]
+        return
+    assert found.not_run is None and 1 < found.metrics["perplexity"] < 2000
+    centred, topped = (found.repairs[name] for name in ("centring", "all-but-the-top"))
+    assert (
+        centred["perplexity_before"] == topped["perplexity_before"] == found.metrics["perplexity"]
+    )
+    assert centred["perplexity"] == pytest.approx(found.metrics["perplexity"], rel=1e-4)
+    assert topped["perplexity"] != pytest.approx(found.metrics["perplexity"], rel=1e-3)
 
 
 def test_the_how_to_s_own_columns_are_those_of_the_atlas():
