@@ -1327,16 +1327,28 @@ def test_a_sample_weighs_frequent_words_as_the_whole_vocabulary_does(tmp_path, m
 
 
 def test_the_singular_values_of_a_matrix_are_computed_once(tmp_path, monkeypatch):
-    """One decomposition of all rows serves W, W minus its mean, and both repairs."""
+    """One decomposition of all rows serves W, W minus its mean, and both repairs.
+
+    What else is decomposed has d rows: second moments, of each of the three matrices three times
+    at most, and those that all-but-the-top and the search for equal rows begin with.
+    """
     path, counts = ill(tmp_path)
-    decomposed = []
-    qr, svdvals = torch.linalg.qr, torch.linalg.svdvals
-    whole = lambda W, mode: decomposed.append(tuple(W.shape)) or qr(W, mode=mode)  # noqa: E731
-    small = lambda W: decomposed.append(tuple(W.shape)) or svdvals(W)  # noqa: E731
-    monkeypatch.setattr(torch.linalg, "qr", whole)
-    monkeypatch.setattr(torch.linalg, "svdvals", small)
+    decomposed = {}
+    for name in ("qr", "svd", "svdvals", "eigh", "eigvalsh"):
+
+        def noted(W, *args, name=name, plain=getattr(torch.linalg, name), **options):
+            decomposed.setdefault(name, []).append(tuple(W.shape))
+            return plain(W, *args, **options)
+
+        monkeypatch.setattr(torch.linalg, name, noted)
     found = examine.examine(path, counts=counts)
-    assert decomposed == [(300, 32), (33, 32), (32, 32)]
+    monkeypatch.undo()
+    assert decomposed == {
+        "qr": [(300, 32)],
+        "svdvals": [(33, 32), (32, 32)],
+        "eigh": 8 * [(32, 32)],
+        "eigvalsh": 6 * [(32, 32)],
+    }
     assert found.spectrum == pytest.approx(geometry.singular_values(found.W), rel=1e-12)
     assert found.metrics["IsoScore"] == pytest.approx(geometry.isoscore(found.W), rel=1e-12)
     for name, repair in REPAIRS.items():
