@@ -32,7 +32,8 @@ class Examination:
     Of the whole matrix are together, the rows that are equal or nearly so, never_first, the rows
     that no context puts first, None if nobody asked, names, what its rows stand for, and occurs,
     whether the word of a row occurs in the text that was counted.
-    seconds: that it took. peak_memory: the most MB that the process held.
+    seconds: that it took. peak_memory: the most MB that the process held. Of `against` neither is
+    known.
     """
 
     source: Source
@@ -55,8 +56,8 @@ class Examination:
     occurs: np.ndarray | None = field(default=None, repr=False)
     atlas: tuple[dict, ...] = field(default=(), repr=False)
     against: "Examination | None" = None
-    seconds: float | None = None
-    peak_memory: float | None = None
+    seconds: float = float("nan")
+    peak_memory: float = float("nan")
 
     @cached_property
     def places(self) -> dict[str, Rank]:

@@ -1334,13 +1334,16 @@ def test_the_singular_values_of_a_matrix_are_computed_once(tmp_path, monkeypatch
     """
     path, counts = ill(tmp_path)
     decomposed = {}
-    for name in ("qr", "svd", "svdvals", "eigh", "eigvalsh"):
 
-        def noted(W, *args, name=name, plain=getattr(torch.linalg, name), **options):
+    def counted(name, plain):
+        def noted(W, *args, **options):
             decomposed.setdefault(name, []).append(tuple(W.shape))
             return plain(W, *args, **options)
 
-        monkeypatch.setattr(torch.linalg, name, noted)
+        return noted
+
+    for name in ("qr", "svd", "svdvals", "eigh", "eigvalsh"):
+        monkeypatch.setattr(torch.linalg, name, counted(name, getattr(torch.linalg, name)))
     found = examine.examine(path, counts=counts)
     monkeypatch.undo()
     assert decomposed == {
