@@ -142,6 +142,7 @@ def atlas(
     from course_lab.corpora.packaged import PACKAGED, fetch_packaged
     from course_lab.examine import atlas as table
     from course_lab.examine import atlas_rows
+    from course_lab.examine.report import number
     from course_lab.results import run_or_path
 
     if out is not None and not checkpoints:
