@@ -166,9 +166,7 @@ def atlas(
             print(f"  {row['name']}: {row['words']:,} × {row['size']}, {use}")
             print(f"    {row['title']}\n    {row['verdict']}")
             for numbers in (row["severities"], row["measures"]):
-                listed = (
-                    f"{name.replace('_', ' ')} {value:.3g}" for name, value in numbers.items()
-                )
+                listed = (f"{k.replace('_', ' ')} {number(v)}" for k, v in numbers.items())
                 print(f"    {'; '.join(listed)}")
     if out is not None:
         atlas_rows.write(list(rows), out)
