@@ -918,7 +918,7 @@ rows.rename(columns={"p": "p, Holm"})
 #   Exercise 2 asks what similarity adds.
 # - Whether the gradient flows through $\tilde y$ makes next to no difference in the table. In these
 #   few steps no vector has grown as long as Figure 5 supposes.
-# - The loss lowers the mean cosine of the rare words, most at the lowest temperature, but the cone stays. A
+# - In Figure 6 the loss lowers the mean cosine of the rare words, most at the lowest temperature, but the cone stays. A
 #   likely reason, which is not measured here, is that the loss pulls the logits of rare words back from where
 #   the push drives them.
 

@@ -549,8 +549,8 @@ for where, n in steps.items():
 pd.DataFrame(rows).T
 
 # %% [markdown]
-# The multiplications of the penalty are done element by element, which is slower than in a product of
-# matrices. `python -m benchmarks output-layers softmax cosine` measures both on your machine. The penalty
+# The multiplications of the penalty are done element by element, and not in a product of matrices;
+# `python -m benchmarks output-layers softmax cosine` measures what both cost on your machine. The penalty
 # needs the memory of one more $N\times d$ gradient. The cell below shows how the library writes it, with
 # $r_i = 1/\|w_i\|$, so that autograd does not keep three such matrices. The code's `A` belongs to the
 # spectral words of lesson 8. For a plain word matrix it is `None`.
@@ -589,19 +589,20 @@ printed.reset_index()
 # | The theorem is about $\hat W$, the figure about $W$. | We draw $W$, as the figure does. |
 # | Each cell has one number. | No seeds are named, so there is no interval. |
 #
-# The course has translators of Multi30k with the penalty and without, of two kinds, one seed each. BLEU is
+# The course has translators of Multi30k with the penalty and without, of two kinds, one or two seeds each. BLEU is
 # the share of a translation's word sequences that a reference has as well, of 100.
 
 # %%
 kinds_of = "multi30k/transformer-small/", "multi30k/lstm-256/"
 pairs = [kind + row for kind in kinds_of for row in ("softmax", "cosine")]
 own = frame[frame.recipe.isin(pairs) & (frame.variant == "")]
-own = own.set_index("recipe").reindex(pairs)
+own = own.set_index("recipe")
+own = own.loc[[pair for pair in pairs if pair in own.index]]
 scores = ["valid_bleu", "test_bleu", "valid_perplexity", "test_perplexity"]
 own.reindex(columns=scores).round(2)
 
 # %% [markdown]
-# With one seed each, nothing can be concluded from this table. In the table the penalty raises the BLEU of the
+# With so few seeds, nothing can be concluded from this table. In the table the penalty raises the BLEU of the
 # Transformer, lowers that of the LSTM translator, and raises the perplexity of both.
 
 # %% [markdown]

@@ -495,7 +495,7 @@ display(Markdown(f"{text}, p = {test['p']:.2g}: **{test['verdict']}**."))
 # - The batches are small: a step pays for the penalties however few tokens it reads.
 # - There are fewer words than dimensions: no $N \times d$ matrix has orthonormal columns then.
 # - A trained model is at hand: [notebook 36](36_examine_a_checkpoint.ipynb) centres its matrix at no cost.
-# - All you want is a better perplexity: first tune the start of the plain matrix and its learning rate.
+# - All you want is a better perplexity: first tune the start of the plain matrix, as in Figure 6, and its learning rate.
 
 # %% [markdown]
 # ## Symbols

@@ -259,7 +259,8 @@ prior = controlled.experiment().regularizers[1].build("regularizer")
 
 # %%
 fits = {}
-for name, spectrum in spectra.items():
+measured = {n: σ for n, σ in spectra.items() if np.isfinite(σ).all()}
+for name, spectrum in measured.items():
     for fitted in (decay.fit_exponential, decay.fit_polynomial):
         fit = fitted(spectrum)
         quality = {"typical error": fit.error, "R²": fit.r2}
@@ -270,9 +271,10 @@ pd.DataFrame(fits).T.map("{:.3g}".format).replace("nan", "")
 
 # %%
 # NBVAL_CHECK_OUTPUT
-law = decay.fit_exponential(spectra["control"]).law
-wanted = prior.values(64).numpy()
-off = np.abs(law(np.arange(1, 65)) / wanted - 1).max()
+wanted, off = prior.values(64).numpy(), np.inf
+if "control" in measured:
+    law = decay.fit_exponential(measured["control"]).law
+    off = np.abs(law(np.arange(1, 65)) / wanted - 1).max()
 print("the fitted law is the prior's, to a fifth:", bool(off < 0.2))
 
 # %% [markdown]
