@@ -120,7 +120,7 @@ def table_of(
     for model in scores.keys() - paired.keys():
         alone = comparison.compare({model: scores[model]}, model, figure=figure)
         alone = alone.assign(verdict="too few seeds in common")
-        models = pd.concat([models, alone])
+        models = pd.concat([models, alone]).infer_objects()
     models = models.loc[list(scores)]
     # the n-grams of the same text
     ngrams, uncounted = _ngrams_of(plan, digests, split)

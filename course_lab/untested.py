@@ -55,9 +55,7 @@ def read(runs: Iterable[Planned]) -> list[Any]:
     return [results.read_kept(run.key) if kept else Blank() for run, kept in pairs]
 
 
-def table_of(
-    plan: Plan, baseline: str | None = None, split: tables.Split = "test"
-) -> tables.Table:
+def table_of(plan: Plan, baseline: str | None = None, split: tables.Split = "test") -> tables.Table:
     """Return `tables.table_of` with a row for every model of a plan; display what is untested."""
     tables.check_baseline(plan, baseline)
     names = list(dict.fromkeys(tables.models_of(plan)))

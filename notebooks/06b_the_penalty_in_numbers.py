@@ -481,7 +481,8 @@ for p, content in zip(plan.runs, all_kept):
         row = [shape[key] for key in names] + [kept["test_perplexity"]]
         told.setdefault(γ, []).append(row)
 weights = sorted(spectra)
-mean = np.array([np.mean(spectra[γ], axis=0) for γ in weights])
+mean = [np.mean(spectra[γ], axis=0) for γ in weights]
+mean = np.nan_to_num(mean, nan=1.0)  # a flat line where none is kept
 
 # %% tags=["hide-input"]
 line = "mean cosine {:z.2f} rare, {:z.2f} frequent; mean norm {:.2f}; "

@@ -307,7 +307,7 @@ print("the fitted law is the prior's, to a fifth:", bool(off < 0.2))
 # penalties take the spectrum of the plain model if the loss has no say.
 
 # %%
-begin = torch.tensor(spectra["plain"])
+begin = torch.tensor(spectra["plain"]).nan_to_num(1.0)  # flat if not kept
 goal = prior.values(len(begin))
 goal = goal * begin[0] / goal[0]  # the prior's shape at our scale
 pushes = {

@@ -590,7 +590,7 @@ display(
         f"{spectra['MoS'].press_rank()}. The perplexity of MoS with K = 4 "
         f"differs as follows: {'; '.join(lines)}. The mixture of four and "
         f"its rivals in Figure 5 have perplexities from {low:.1f} to "
-        f"{high:.1f}; {ahead} of {len(gaps)} rivals have a lower mean."
+        f"{high:.1f}; {(gaps < 0).sum()} rivals have a lower mean."
     ),
     Markdown(claims.beside("parthiban2021-mos", -gaps["softmax, d = 64"])),
 )

@@ -267,7 +267,8 @@ tables.with_ngrams(ways, corpus, "perplexity")
 # Each row below the first changes the trained mixture and does not train it again. One row makes all weights
 # equal, one puts a single softmax of the mean context in place of the mixture, and the last rows keep one
 # component each. The more the perplexity of a row rises in the table, the more the mixture uses what this row
-# lacks. Which words do the components answer for?
+# lacks. The n-grams, which only count runs of words, stand below for the whole test text; the other rows are for its
+# first 4,000 tokens. Which words do the components answer for?
 
 # %% tags=["hide-input"]
 counts = torch.bincount(y, minlength=len(corpus))

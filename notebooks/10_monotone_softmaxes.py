@@ -351,9 +351,9 @@ functions = {
 }
 ranks, changes = {}, {}
 for name, f in functions.items():
-    tables = [f(raw["softmax"], e).log_softmax(1) for e in sizes]
-    ranks[name] = sizes, [rank.spectrum(t).press_rank() for t in tables]
-    moved = [abs(perplexity(t) / before - 1) * 100 for t in tables]
+    bent = [f(raw["softmax"], e).log_softmax(1) for e in sizes]
+    ranks[name] = sizes, [rank.spectrum(t).press_rank() for t in bent]
+    moved = [abs(perplexity(t) / before - 1) * 100 for t in bent]
     changes[name] = sizes, moved
 rounded, cost = (last[1][6] for last in (ranks[name], changes[name]))
 
@@ -426,7 +426,7 @@ names = {p.key: n for p, n in zip(whole.runs, tables.models_of(whole))}
 for name, seeds in plan.items():
     found = untested.read(seeds.values())
     ranks = [kept["metrics"]["log_prob"]["press_rank"] for kept in found]
-    rank_of[name] = np.round(untested.mean(ranks).mean)
+    rank_of[name] = round(np.nan_to_num(untested.mean(ranks).mean))
 order = sorted(plan, key=rank_of.get)
 model = {name: names[plan[name][1].key] for name in order}
 compared = untested.table_of(whole, model["softmax"]).models
@@ -437,14 +437,14 @@ text = whole.runs[0].experiment().load_corpus()
 tables.with_ngrams(shown, text, "perplexity", digits=2)
 
 # %% tags=["hide-input"]
-named = compared.rename(lambda n: f"{n}, rank {rank_of[n]:.0f}")
+named = compared.rename(lambda n: f"{n}, rank {rank_of[n]}")
 gain = compared.difference.map("{:+.1f} %".format)
 plots.show(
     untested.drawn(named, 2, "the rank rises from top to bottom"),
     alt="Settings in the order of their rank; their test perplexity "
     "against the softmax, mean and interval of three seeds. Lowest is "
-    f"{lowest}, {gain[lowest]}, rank {rank_of[lowest]:.0f}; the highest "
-    f"rank, {rank_of[top]:.0f}, is that of {top}, {gain[top]}.",
+    f"{lowest}, {gain[lowest]}, rank {rank_of[lowest]}; the highest "
+    f"rank, {rank_of[top]}, is that of {top}, {gain[top]}.",
 )
 
 # %% [markdown]

@@ -737,7 +737,7 @@ display(Markdown(claims.conclusions(*of)))
 
 # %%
 gaps = "; ".join(
-    f"{name}: {row['difference']:+.1f} %" for name, row in told.items()
+    f"{name}: {gap:+.1f} %" for name, gap in told.difference.items()
 )
 
 # %%

@@ -76,9 +76,7 @@ def compares(sentence: str) -> bool:
     if sentence.rstrip("*_)”").endswith("?") or re.match(SUPPOSED, sentence):
         return False
     kinds = (QUALITY, RANKING), (SHAPE, TURNING), (SPEED,)
-    return any(
-        all(re.search(rf"\b(?:{words})\b", sentence) for words in kind) for kind in kinds
-    )
+    return any(all(re.search(rf"\b(?:{words})\b", sentence) for words in kind) for kind in kinds)
 
 
 def sentences(text: str) -> list[str]:
