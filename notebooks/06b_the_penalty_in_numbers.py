@@ -49,7 +49,7 @@ PROFILE = "quick"  # smoke, quick, standard or full
 SEED = 1  # of the models and of every random draw below
 
 # %%
-import inspect
+import inspect  # noqa: I001
 import tempfile
 
 import numpy as np

@@ -65,7 +65,6 @@ from course_lab import (
     plans,
     plots,
     published,
-    statistics,
     tables,
     untested,
 )

@@ -2,10 +2,10 @@
 
 A sentence of a lesson compares methods when it has a figure of quality (`QUALITY`) and a word that
 ranks or says how the figure changes (`RANKING`); when it says that something changes the cone or
-the rank (`SHAPE`, `TURNING`); and when it says that something is quicker (`SPEED`). Its evidence is one of `EVIDENCE`: a number that
-is computed, a link, a recipe or plan, seeds, a paper, or a cell that it points at. In the part
-`What we saw` only the first four of `EVIDENCE` count, because what stands there is read without
-the rest.
+the rank (`SHAPE`, `TURNING`); and when it says that something is quicker (`SPEED`). Its evidence is
+one of `EVIDENCE`: a number that is computed, a link, a recipe or plan, seeds, a paper, or a cell
+that it points at. In the part `What we saw` only the first four of `EVIDENCE` count, because what
+stands there is read without the rest.
 
 Questions and suppositions state nothing. Code, formulas and tables of numbers are not looked at,
 nor are the parts of a lesson that ask, name or list (`ASKING`).

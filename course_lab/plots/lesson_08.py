@@ -3,6 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
+from course_lab import untested
 from course_lab.plots.figures import (
     cosine_histogram,
     groups_of_points,
@@ -16,7 +17,6 @@ from course_lab.plots.style import (
     curve_style,
     panels,
 )
-from course_lab import untested
 
 
 def stretched_and_turned(round_cloud, stages) -> Figure:

@@ -13,11 +13,11 @@ import matplotlib
 import pytest
 
 import course_lab
-from course_lab import plans, results, tables, untested
+from course_lab import results, untested
 from course_lab.notebook_source import FOLDER, code, plain, read, sources, tags
 
 READS = "untested."  # in a cell that reads kept results
-LESSONS = [path for path in sources(FOLDER) if f"\nkept" and READS in path.read_text("utf-8")]
+LESSONS = [path for path in sources(FOLDER) if "\nkept" and READS in path.read_text("utf-8")]
 
 
 class Untrained(Exception):

@@ -6,6 +6,7 @@ import pytest
 
 from course_lab import plans, tables, untested
 from course_lab.notebook_source import FOLDER, read, sources
+from course_lib.data import Corpus
 from tools.table_rules import EXCEPTIONS, uncounted, undeclared
 
 
@@ -21,6 +22,7 @@ def test_a_table_of_perplexities_has_n_grams(column):
     (problem,) = uncounted(shown(frame))
     assert problem.startswith("cell 1") and "with_ngrams" in problem
     text = plans.read_plan("lessons-06").runs[0].experiment().load_corpus()
+    assert isinstance(text, Corpus)
     counted = tables.with_ngrams(frame.rename(columns={column: "test perplexity"}), text)
     assert uncounted(shown(counted.rename(columns={"test perplexity": column}))) == []
     (fragment, *_) = EXCEPTIONS
