@@ -1,6 +1,6 @@
 """The methods of a plan side by side: each at the setting that is best on validation text."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -72,7 +72,7 @@ def judged(best: "pd.DataFrame", plan: str, baseline: str) -> "pd.DataFrame":
 
     best: of `at_best`. baseline: the method whose best setting the others are compared with.
     """
-    models = best.groupby("method")["model"].first()
+    models: Any = best.groupby("method")["model"].first()
     table = untested.table_of(plans.read_plan(plan), models[baseline]).models
     return table.loc[models].set_axis(models.index)
 

@@ -93,7 +93,8 @@ def drawn(models: "pd.DataFrame", margin: float, title: str) -> "Figure":
     """Return `plots.differences` of a table's models; an empty figure if none has a difference."""
     from course_lab import plots
 
-    if models["difference"].count():
+    differences: Any = models["difference"]
+    if differences.notna().any():
         return plots.differences(models, margin, title)
     ax = plots.panels(height=2.2)[1]
     ax.set_axis_off()
