@@ -363,6 +363,8 @@ def gap(epoch):
     return np.log(epoch["valid_perplexity"] / epoch["train_perplexity"])
 
 
+figures = ["mean_cosine", "positive_share", "I1"]
+
 # %%
 NAMES = {"MixtureOfSoftmaxes": "MoS", "MixtureOfContexts": "MoC"}
 
@@ -380,7 +382,7 @@ def line(planned, content):
         "test": m["test_perplexity"], "Press' rank": ranks["press_rank"],
         "effective": ranks["effective_rank"]["0.0001"],
         "best": gap(epochs[m["best_epoch"] - 1]),
-    } | m["geometry"]  # fmt: skip
+    } | {figure: m["geometry"][figure] for figure in figures}  # fmt: skip
 
 
 # %%
@@ -489,7 +491,6 @@ tested.join(pd.DataFrame(rows).T.round(1))
 
 # %%
 shapes = usual[(usual.dropout == 0) & (usual.layer != "MoC")]
-figures = ["mean_cosine", "positive_share", "I1"]
 shapes.groupby(["layer", "K"])[figures].agg(["mean", "std"]).round(2)
 
 # %% [markdown]
