@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 UNTESTED = "not kept: untested"
+mean = statistics.mean_of_known  # of seeds, some of which may be blank
 
 
 class Blank(float):
@@ -100,18 +101,6 @@ def drawn(models: "pd.DataFrame", margin: float, title: str) -> "Figure":
     ax.set_axis_off()
     ax.set_title(UNTESTED)
     return ax.figure
-
-
-def mean(values: Iterable[float]) -> statistics.Mean:
-    """Return the mean and 95 % interval over seeds, of which blanks do not count.
-
-    The interval of one seed is that seed alone, and of none it is not a number.
-    """
-    seeds = [float(value) for value in values if value == value]
-    if len(seeds) > 1:
-        return statistics.mean_interval(seeds)
-    alone = seeds[0] if seeds else math.nan
-    return statistics.Mean(alone, alone, alone, 0.0, len(seeds))
 
 
 def interval(values: Iterable[float], digits: int = 2) -> str:

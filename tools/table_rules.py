@@ -19,7 +19,6 @@ TESTS = ("tested", "compare")  # functions of `comparison` whose p depends on th
 # Tables without n-grams: a text of the cell that shows one → the reason.
 EXCEPTIONS = {
     "similarities.compared(fair, family)": "differences of perplexity, not perplexities",
-    "predictions.calibration_error(bins)": "the models of a table above, which has the n-grams",
     'front.drop(columns=["family", "on front"])': "the front has a row where counting is on it",
     'patient.repairs["centring"]["perplexity_before"]': "one model before and after a repair",
     'figures["repairs"]': "one published model before and after a repair, on its own pieces",

