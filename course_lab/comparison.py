@@ -86,9 +86,13 @@ def compare(
         if figure == "BLEU":
             own["verdict"] = OPPOSITE.get(own["verdict"], own["verdict"])
         rows[name] |= own
-    columns = ["n", figure, "low", "high", "pairs", "difference", "difference low"]
-    columns += ["difference high", "p", "verdict"]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns(figure))
+
+
+def columns(figure: str) -> list[str]:
+    """Return the columns of `compare`."""
+    of_pairs = ["pairs", "difference", "difference low", "difference high", "p", "verdict"]
+    return ["n", figure, "low", "high", *of_pairs]
 
 
 def tested(

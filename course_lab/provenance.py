@@ -154,6 +154,7 @@ def _git(*arguments: str) -> str:
 
 def describe_origin(contents: list[dict]) -> str:
     """Return a sentence on where results come from: devices, threads, versions and commits."""
+    contents = [content for content in contents if isinstance(content, dict)]  # without blanks
     if not contents:
         return "No result is kept here."
     last_starts = [content["provenance"] for content in contents]

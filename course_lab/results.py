@@ -117,7 +117,8 @@ def frame(paths: Iterable[Path] | None = None) -> "pd.DataFrame":
         for e in (content["experiment"] for content in contents)
     ]
     figures = pd.json_normalize([content["metrics"] for content in contents])
-    return pd.concat([pd.DataFrame(told), figures], axis=1).set_index(pd.Index(map(str, paths)))
+    names = pd.DataFrame(told, columns=["recipe", "profile", "seed", "variant"])
+    return pd.concat([names, figures], axis=1).set_index(pd.Index(map(str, paths)))
 
 
 # Writing -----------------------------------------------------------------------------------------

@@ -1,10 +1,10 @@
 """The methods of a plan side by side: each at the setting that is best on validation text."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from course_lab import evidence
+from course_lab import evidence, plans, tables, untested
 from course_lab.evidence import Evidence
 from course_lab.planned import Planned
 
@@ -20,18 +20,20 @@ SHAPE = {  # what is told of a cloud of words, by the name that readers see
 
 
 def runs_of(of: Evidence, plan: str) -> "pd.DataFrame":
-    """Return a row for each kept run of a plan: method, setting, seed, perplexities, cloud.
+    """Return a row for each kept run of a plan: method, setting, seed, model, perplexities, cloud.
 
     of: the results to go by.
-    plan: its name under data/plans.
+    plan: its name under data/plans. Its table has a row for each `model`.
     """
     import pandas as pd
 
     rows = []
-    for planned, run in evidence.of_plan(of, plan):
+    names = tables.models_of(plans.read_plan(plan))
+    for name, (planned, run) in zip(names, evidence.of_plan(of, plan), strict=True):
         if run is None:
             continue
         row = {"method": method_of(planned), "setting": planned.variant, "seed": planned.seed}
+        row["model"] = name
         row |= {split: run.figure(f"{split}_perplexity") for split in ("valid", "test")}
         cloud = run.content["metrics"]["geometry"]
         rows.append(row | {name: figure(cloud) for name, figure in SHAPE.items()})
@@ -63,6 +65,16 @@ def at_best(runs: "pd.DataFrame") -> "pd.DataFrame":
     tried = size.groupby("method").size()
     chosen = runs[[pair in best for pair in pairs]]
     return chosen.assign(tried=chosen.method.map(tried))
+
+
+def judged(best: "pd.DataFrame", plan: str, baseline: str) -> "pd.DataFrame":
+    """Return the methods' rows of the plan's table, as `batch table --baseline` prints them.
+
+    best: of `at_best`. baseline: the method whose best setting the others are compared with.
+    """
+    models: Any = best.groupby("method")["model"].first()
+    table = untested.table_of(plans.read_plan(plan), models[baseline]).models
+    return table.loc[models].set_axis(models.index)
 
 
 def alike(table: "pd.DataFrame", within: float) -> dict[str, list[str]]:

@@ -37,6 +37,18 @@ def mean_interval(values, confidence: float = 0.95) -> Mean:
     return Mean(mean, float(mean - half), float(mean + half), sd, n)
 
 
+def mean_of_known(values: Iterable[float]) -> Mean:
+    """Return the mean and 95 % interval of the values that are numbers.
+
+    The interval of one value is that value alone, and of none it is not a number.
+    """
+    known = [float(value) for value in values if value == value]
+    if len(known) > 1:
+        return mean_interval(known)
+    alone = known[0] if known else np.nan
+    return Mean(alone, alone, alone, 0.0, len(known))
+
+
 def holm(p_values, family: int | None = None) -> np.ndarray:
     """Return p-values (k,) corrected for their number: the greatest (k − rank) p so far, ≤ 1.
 

@@ -116,27 +116,52 @@ def table_of(
         raise unknown("baseline among the models with a result", baseline, scores)
     seeds = scores[baseline].keys()
     paired = {m: s for m, s in scores.items() if m == baseline or len(s.keys() & seeds) > 1}
-    family = max(1, len(set(names)) - 1)  # as declared, whatever is done
-    models = comparison.compare(paired, baseline, margin, family=family, figure=figure)
+    models = comparison.compare(paired, baseline, margin, family=family_of(plan), figure=figure)
     for model in scores.keys() - paired.keys():
         alone = comparison.compare({model: scores[model]}, model, figure=figure)
         alone = alone.assign(verdict="too few seeds in common")
-        models = pd.concat([models, alone])
+        models = pd.concat([models, alone]).infer_objects()
     models = models.loc[list(scores)]
     # the n-grams of the same text
-    ngrams = {} if translate else kept_ngrams(digests, split)
-    if not ngrams and not translate:
-        try:
-            corpus = plan.runs[0].experiment().load_corpus()
-            assert isinstance(corpus, Corpus)
-            ngrams = ngram_perplexities(corpus, split)
-        except CourseError as error:
-            missing.append(f"n-grams: {error}")
+    ngrams, uncounted = _ngrams_of(plan, digests, split)
+    missing += uncounted
     notes = [_made_with_another(file, keys) for file, keys in other_files.items()]
     for model in paired:
         if mixed := provenance.two_kinds(origins[model], origins[baseline]):
             notes.append(f"{model}: {mixed}")
     return Table(models, ngrams, missing, notes, figure)
+
+
+def without_results(plan: Plan, split: Split = "test") -> Table:
+    """Return the table of a plan of one text of which no run is done: the n-grams alone."""
+    import pandas as pd
+
+    figure = "BLEU" if plan.runs[0].experiment().translates else "perplexity"
+    ngrams, missing = _ngrams_of(plan, None, split)
+    models = pd.DataFrame(columns=comparison.columns(figure), dtype=float)
+    return Table(models.astype({"verdict": object}), ngrams, missing, [], figure)
+
+
+def _ngrams_of(
+    plan: Plan, digests: dict[str, str] | None, split: Split
+) -> tuple[dict[str, float], list[str]]:
+    """Return the n-gram perplexities of a plan's text, none for pairs, and why there are none."""
+    experiment = plan.runs[0].experiment()
+    if experiment.translates:
+        return {}, []
+    if kept := kept_ngrams(digests, split):
+        return kept, []
+    try:
+        corpus = experiment.load_corpus()
+    except CourseError as error:
+        return {}, [f"n-grams: {error}"]
+    assert isinstance(corpus, Corpus)  # since it does not translate
+    return kept_ngrams(corpus.sha256, split) or ngram_perplexities(corpus, split), []
+
+
+def family_of(plan: Plan) -> int:
+    """Return how many comparisons a plan of one text declares: all its models with one of them."""
+    return max(1, len(set(models_of(plan))) - 1)
 
 
 def models_of(plan: Plan) -> list[str]:
@@ -215,8 +240,8 @@ def kept_ngrams(text: dict[str, str] | str | None, split: Split) -> dict[str, fl
 def with_ngrams(
     frame: "pd.DataFrame",
     text: Corpus | dict[str, str] | str,
-    test: str | None = "test perplexity",
-    valid: str | None = None,
+    test: str = "test perplexity",
+    valid: str = "validation perplexity",
     digits: int = 1,
 ) -> "pd.DataFrame":
     """Return a table of perplexities, for display, with the n-grams of the same text as rows.
@@ -226,12 +251,12 @@ def with_ngrams(
 
     frame: a row for each model, its numbers rounded or text; what is missing in it is left blank.
     text: the corpus, or its digests as the provenance of a run has them, or `Setting.text`.
-    test, valid: the column with the perplexities of that split; None where the table has none.
+    test, valid: the columns with the perplexities of these splits, as far as the table has them.
     digits: decimals of the n-grams' perplexities.
     """
     import pandas as pd
 
-    split_of: dict[str | None, Split] = {test: "test", valid: "valid"}
+    split_of: dict[str, Split] = {test: "test", valid: "valid"}
     named = text.sha256 if isinstance(text, Corpus) else text
     counted = {}
     for column, split in split_of.items():
@@ -279,13 +304,12 @@ def worded(table: Table) -> "pd.DataFrame":
     for model, row in models.iterrows():
         compared = row.notna()["difference"]
         rows[model] = {
-            "n": f"{row.n:.0f}",
-            table.figure: f"{row[table.figure]:.2f}" + _interval(row.low, row.high, ".2f"),
+            "n": f"{row.n:.0f}" if row.n == row.n else "0",
+            table.figure: _shown(row[table.figure], row.low, row.high, ".2f"),
             "pairs": f"{row.pairs:.0f}" if compared else "",
-            "difference, %": f"{row.difference:+.2f}"
-            + _interval(row["difference low"], row["difference high"], "+.2f")
-            if compared
-            else "",
+            "difference, %": _shown(
+                row.difference, row["difference low"], row["difference high"], "+.2f"
+            ),
             "p": f"{row.p:.3g}" if compared else "",
             "verdict": row.verdict,
         }
@@ -294,8 +318,10 @@ def worded(table: Table) -> "pd.DataFrame":
     return pd.DataFrame.from_dict(rows, orient="index").fillna("")
 
 
-def _interval(low: float, high: float, form: str) -> str:
-    return f" [{low:{form}}, {high:{form}}]" if low == low else ""
+def _shown(mean: float, low: float, high: float, form: str) -> str:
+    """Return a mean as text, with its interval where it has one; nothing if there is no mean."""
+    interval = f" [{low:{form}}, {high:{form}}]" if low == low else ""
+    return f"{mean:{form}}{interval}" if mean == mean else ""
 
 
 def _other_files(planned: Planned, source: dict) -> list[str]:

@@ -69,7 +69,8 @@ from torch.nn import functional as F
 
 # %%
 import course_lab
-from course_lab import claims, cost, plans, plots, statistics
+from course_lab import claims, cost, evidence, plans, plots, tables
+from course_lab import untested
 from course_lab.progress import check
 from course_lib import theory
 from course_lib.evaluation.log_prob import log_prob_blocks
@@ -393,27 +394,22 @@ print("the cone is in the matrix that predicts:", apart)
 # which turns small pushes on rare words into large steps. Tying hands the cone on to the input, where rare
 # words may be hard to tell apart. Press and Wolf (2017) found, too, that a tied matrix resembles one that predicts.
 #
-# Is that a matter of one seed? The kept runs of the plan `data/plans/lessons-05.toml` have three seeds a
+# The kept runs of the plan `data/plans/lessons-05.toml` have three seeds a
 # model. The table shows means with **95 % intervals**: of a hundred such intervals, each from new seeds,
 # about 95 would hold the mean of all seeds there are.
 
 # %%
-kept = {name: [] for name in columns}
+seeds = {name: [] for name in columns}
 for p in plan:
     name = p.recipe.split("/")[-1]
     same = first[name].experiment().change(seed=p.seed)
-    if name in kept and p.experiment() == same:
-        kept[name].append(course_lab.read_kept(p.key))
-
-
-def interval(values, digits=2):
-    """Return the mean and 95 % interval over seeds, as text."""
-    m = statistics.mean_interval(values)
-    return f"{m.mean:.{digits}f} [{m.low:.{digits}f}, {m.high:.{digits}f}]"
-
+    if name in seeds and p.experiment() == same:
+        seeds[name].append(p)
+kept = {name: untested.read(of) for name, of in seeds.items()}
+text = evidence.text_of(first["tied"].experiment().to_dict())
 
 # %%
-rows = {}
+rows, interval = {}, untested.interval
 for name, runs in kept.items():
     shapes = {"W": "geometry", "E": "input_geometry"}
     last = [run["epochs"][-1]["train_perplexity"] for run in runs]
@@ -426,12 +422,16 @@ for name, runs in kept.items():
         cosines = [m[key]["mean_cosine_rare"] for m in of if m.get(key)]
         if cosines:
             rows[name][f"cosine, rare, {job}"] = interval(cosines)
-pd.DataFrame(rows).T.fillna("the same matrix")
+whole = pd.DataFrame(rows).T.fillna("the same matrix")
+tables.with_ngrams(whole, text, digits=0)
 
 # %% [markdown]
-# The cone is in $W$, tied or not. In the table the **augmented loss** lowers the test perplexity of both models.
-# **Tying** makes the model worse here. In the table the tied model has the higher training perplexity, so in
-# these few steps it has learned less. Longer runs say the opposite, see the end.
+# *Kneser-Ney n* only counts runs of up to $n$ words. In the table it has the lowest perplexity, so these runs
+# are no evidence.
+#
+# In the table the **augmented loss** lowers the test perplexity of both models.
+# **Tying** makes the model worse here: in the table its training perplexity is higher, too.
+# Longer runs say the opposite, see the end.
 
 # %% [markdown]
 # ## The cost

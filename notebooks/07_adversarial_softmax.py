@@ -67,7 +67,7 @@ from torch.nn import functional as F
 
 # %%
 import course_lab
-from course_lab import claims, corpora, plans, plots, tables
+from course_lab import claims, corpora, plans, plots, tables, untested
 from course_lab.progress import check
 from course_lib import data, theory
 from course_lib.evaluation.perplexity import perplexity
@@ -434,7 +434,7 @@ columns = {
     for name, run in runs.items()
 }
 figures = pd.DataFrame(columns)
-figures.round(2)
+tables.with_ngrams(figures.T.round(2), corpus).T
 
 # %% [markdown]
 # Each run is shown at its best epoch. The plain model overfits, so its best epoch comes early. There it fits its
@@ -467,7 +467,7 @@ def short(name):
     return "adversarial α = 0.005" if name == "adversarial" else name
 
 
-table = tables.table_of(plan)
+table = untested.table_of(plan)
 models = table.models.rename(index=short)
 gaps = models["difference"].dropna()
 counted, level = table.ngrams["Kneser-Ney 3"], models["perplexity"].iloc[0]
@@ -476,7 +476,7 @@ print(f"test perplexity: triples {counted:.0f}, baseline {level:.0f}")
 # %% tags=["hide-input"]
 listed = "; ".join(f"{name} {gap:+.0f} %" for name, gap in gaps.items())
 plots.show(
-    plots.differences(models, plan.margin, "LSTMs on 10,000 tokens"),
+    untested.drawn(models, plan.margin, "LSTMs on 10,000 tokens"),
     alt="Differences of test perplexity from the baseline, with their "
     f"intervals: {listed}.",
 )

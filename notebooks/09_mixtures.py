@@ -63,7 +63,7 @@ from IPython.display import Code, Markdown, display
 
 # %%
 import course_lab
-from course_lab import claims, comparison, plans, plots, published
+from course_lab import claims, plans, plots, published, tables, untested
 from course_lab.cost import encoder_macs, output_macs
 from course_lab.progress import check
 from course_lib.evaluation.log_prob import log_prob_blocks
@@ -302,7 +302,7 @@ for name, s in spectra.items():
     rows[name]["Press' rank"] = s.press_rank()
     for e in (1e-3, 1e-4, 1e-5):
         rows[name][f"effective, ε = {e:g}"] = s.effective_rank(e)
-pd.DataFrame(rows)
+tables.with_ngrams(pd.DataFrame(rows).T, corpus).T
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -319,17 +319,17 @@ print("softmax: Press' rank at most d + 1:", bound <= d + 1)
 # The numbers below come from the kept runs, three seeds a setting. Runs of one seed are pairs: they share
 # the order of their batches. The mean difference of their log perplexities is given in hundredths, which are
 # nearly per cent, with its 95 % interval, and $p$ is the chance of a difference at least as large if there were
-# none. The verdict goes by $p$, which, unlike the interval, is corrected for the number of comparisons.
+# none. The verdict goes by $p$, which, unlike the interval, is corrected for all the plan's models.
 
 # %%
+text = plan.runs[0].experiment().load_corpus()
 NAMES = {"MixtureOfSoftmaxes": "MoS", "MixtureOfContexts": "MoC"}
 
 
-def line(planned):
+def line(planned, content):
     """Return settings and results of a kept run."""
-    e = planned.experiment()
-    m = course_lab.read_kept(planned.key)["metrics"]
-    layer, built = e.output_layer, e.build(m["log_prob"]["words"])
+    e, m = planned.experiment(), content["metrics"]
+    layer, built = e.output_layer, e.build(len(text))
     products = encoder_macs(built, e) + output_macs(built, e)
     return {
         "layer": NAMES.get(layer.kind, "softmax"), "d": e.size,
@@ -340,7 +340,11 @@ def line(planned):
     } | {k: m[k] for k in ("valid_perplexity", "parameters")}  # fmt: skip
 
 
-table = pd.DataFrame([line(planned) for planned in plan.runs])
+# %%
+table = pd.DataFrame(map(line, plan.runs, untested.read(plan.runs)))
+table["model"] = tables.models_of(plan)
+usual = table[(table.rate == 0.004) & (table.dropout == 0)]
+usual = usual[(usual.layer != "softmax") & usual.K.isin([1, 4])]
 
 # %% [markdown]
 # ### Control 1: the same parameters, a low rank
@@ -351,25 +355,22 @@ table = pd.DataFrame([line(planned) for planned in plan.runs])
 # it.
 
 # %%
-usual = table[(table.rate == 0.004) & (table.dropout == 0)]
-usual = usual[(usual.layer != "softmax") & usual.K.isin([1, 4])]
-groups, differences = {}, {}
+groups, names, pairs = {}, {}, {}
 for (size, K, layer), runs in usual.groupby(["d", "K", "layer"]):
     label = f"{layer}\nK = {K}\nrank {runs['rank'].mean():.0f}"
     models = groups.setdefault(f"d = {size}", {})
     models[label] = dict(zip(runs.seed, runs.test))
+    names[f"d = {size}", label] = runs.model.iloc[0]
 for size, models in groups.items():
     *others, best = models  # MoS with K = 4 is the last
     for other in others:
         name = f"{size}: MoS, K = 4 − " + ", ".join(other.splitlines()[:2])
-        pairs = comparison.paired_differences(models, best, other)
-        differences[name] = pairs
-tested = pd.DataFrame(comparison.tested(differences)).T
-tested.drop(columns="n").infer_objects().round(2)
+        pairs[name] = names[size, best], names[size, other]
+tested = untested.compared(plan, pairs)
+tested.loc[:, "difference":"verdict"].round(2)
 
 # %% tags=["hide-input"]
-lines = [f"{name}: {t.difference:+.1f} % [{t.low:+.1f}, {t.high:+.1f}]"
-         for name, t in tested.iterrows()]  # fmt: skip
+lines = [f"{n}: {untested.difference(t)}" for n, t in tested.iterrows()]
 plots.show(
     plots.joined_by_seed(groups, "test perplexity"),
     alt="Test perplexity of the mixtures of contexts and of softmaxes at "
@@ -404,23 +405,23 @@ def at_best(layer, d, K):
 rivals = {f"softmax, d = {d}": ("softmax", d, 1) for d in (64, 72, 128)}
 rivals |= {f"{n}, d = 64, K = 4": (n, 64, 4) for n in ("MoC", "MoS")}
 rivals = {name: at_best(*setting) for name, setting in rivals.items()}
-scores = {n: dict(zip(r.seed, r.test)) for n, r in rivals.items()}
-compared = comparison.compare(scores, "MoS, d = 64, K = 4")
+names = {r.model.iloc[0]: name for name, r in rivals.items()}
+*_, mixture = names
+compared = untested.table_of(plan, mixture).models
+compared = compared.loc[[*names]].rename(names)
 
 # %%
 for name in ("parameters", "products"):
-    spent = {n: r[name].iloc[0] for n, r in rivals.items()}
-    compared[name] = pd.Series(spent).map("{:,.0f}".format)
+    compared[name] = [f"{r[name].iloc[0]:,.0f}" for r in rivals.values()]
 shown = compared[["parameters", "products", "perplexity", "p", "verdict"]]
-shown.sort_values("perplexity").round(2).astype(object).fillna("")
+tables.with_ngrams(shown.round(2), text, "perplexity", digits=2)
 
 # %% tags=["hide-input"]
 gaps = compared.difference.dropna()
-ahead = (gaps < 0).sum()
-title = f"{ahead} of {len(gaps)} rivals are ahead of the mixture of four"
+title = "rivals against the mixture of four"
 told = "; ".join(f"{name} {gap:+.1f} %" for name, gap in gaps.items())
 plots.show(
-    plots.differences(compared, 2.0, title),
+    untested.drawn(compared, 2.0, title),
     alt="Differences of test perplexity from the mixture of four, in per "
     f"cent, with intervals over pairs of seeds: {told}.",
 )
@@ -589,7 +590,7 @@ display(
         f"{spectra['MoS'].press_rank()}. The perplexity of MoS with K = 4 "
         f"differs as follows: {'; '.join(lines)}. The mixture of four and "
         f"its rivals in Figure 5 have perplexities from {low:.1f} to "
-        f"{high:.1f}; {ahead} of {len(gaps)} rivals have a lower mean."
+        f"{high:.1f}; {(gaps < 0).sum()} rivals have a lower mean."
     ),
     Markdown(claims.beside("parthiban2021-mos", -gaps["softmax, d = 64"])),
 )

@@ -61,12 +61,12 @@ from IPython.display import Markdown, display
 import course_lab
 from course_lab import (
     claims,
-    comparison,
     corpora,
     plans,
     plots,
     published,
-    statistics,
+    tables,
+    untested,
 )
 from course_lab.progress import check
 
@@ -259,13 +259,15 @@ ways = {
 }
 ways |= {f"component {k + 1} alone": given[:, k] for k in range(K)}
 rows = {name: perplexity(log_p) for name, log_p in ways.items()}
-pd.DataFrame(rows, index=["perplexity"]).T.round(1)
+ways = pd.DataFrame(rows, index=["perplexity"]).T.round(1)
+tables.with_ngrams(ways, corpus, "perplexity")
 
 # %% [markdown]
 # Each row below the first changes the trained mixture and does not train it again. One row makes all weights
 # equal, one puts a single softmax of the mean context in place of the mixture, and the last rows keep one
 # component each. The more the perplexity of a row rises in the table, the more the mixture uses what this row
-# lacks. Which words do the components answer for?
+# lacks. The n-grams, which only count runs of words, stand below for the whole test text; the other rows are for its
+# first 4,000 tokens. Which words do the components answer for?
 
 # %% tags=["hide-input"]
 counts = torch.bincount(y, minlength=len(corpus))
@@ -356,27 +358,36 @@ pd.DataFrame(rows, index=[f"component {k + 1}" for k in range(K)])
 # dropout of the contexts.
 
 # %%
+def gap(epoch):
+    """Return log validation over training perplexity of an epoch."""
+    return np.log(epoch["valid_perplexity"] / epoch["train_perplexity"])
+
+
+figures = ["mean_cosine", "positive_share", "I1"]
+
+# %%
 NAMES = {"MixtureOfSoftmaxes": "MoS", "MixtureOfContexts": "MoC"}
 
 
-def line(planned):
+def line(planned, content):
     """Return settings and results of a kept run."""
-    content, e = course_lab.read_kept(planned.key), planned.experiment()
+    e = planned.experiment()
     m, epochs = content["metrics"], content["epochs"]
     options, ranks = e.output_layer.options, m["log_prob"]
     return {
         "layer": NAMES.get(e.output_layer.kind, "softmax"), "d": e.size,
         "K": options.get("components", 1), "seed": planned.seed,
-        "rate": e.optimisation.learning_rate, "last": epochs[-1],
+        "rate": e.optimisation.learning_rate, "last": gap(epochs[-1]),
         "dropout": options.get("dropout", e.output_dropout),
         "test": m["test_perplexity"], "Press' rank": ranks["press_rank"],
         "effective": ranks["effective_rank"]["0.0001"],
-        "best": epochs[m["best_epoch"] - 1],
-    } | m["geometry"]  # fmt: skip
+        "best": gap(epochs[m["best_epoch"] - 1]),
+    } | {figure: m["geometry"][figure] for figure in figures}  # fmt: skip
 
 
 # %%
-table = pd.DataFrame([line(planned) for planned in plan.runs])
+table = pd.DataFrame(map(line, plan.runs, untested.read(plan.runs)))
+table["model"] = tables.models_of(plan)
 usual = table[(table.d == 64) & (table.rate == 0.004)]
 swept = usual[(usual.layer == "MoS") & (usual.dropout == 0)]
 swept = swept.sort_values(["seed", "K"])
@@ -395,13 +406,13 @@ plots.show(
 )
 
 # %%
-scores = {f"K = {K}": {} for K in means.index}
-for s, by_K in tests.items():
-    for K_, value in by_K.items():
-        scores[f"K = {K_}"][s] = value
-compared = comparison.compare(scores, "K = 1")
+names = {m: f"K = {n}" for n, m in zip(swept.K, swept.model)}
+first, *_ = names
+compared = untested.table_of(plan, first).models.loc[list(names)]
+compared = compared.rename(names)
 shown = ["perplexity", "difference", "difference low", "difference high"]
-compared[[*shown, "p", "verdict"]].round(2).astype(object).fillna("")
+shown = compared[[*shown, "p", "verdict"]].round(2)
+tables.with_ngrams(shown, corpus, "perplexity", digits=2)
 
 # %% [markdown]
 # **Figure 3.** Press' rank leaps with the *second* component from $d + 1$ to nearly the number of words, and
@@ -420,15 +431,10 @@ compared[[*shown, "p", "verdict"]].round(2).astype(object).fillna("")
 # validation and training perplexity at the best epoch and at the last epoch.
 
 # %%
-def gap(epoch):
-    """Return log validation over training perplexity of an epoch."""
-    return np.log(epoch["valid_perplexity"] / epoch["train_perplexity"])
-
-
 rows = {}
 for K_, runs in swept.groupby("K"):
     for moment in ("best", "last"):
-        m = statistics.mean_interval(runs[moment].map(gap))
+        m = untested.mean(runs[moment])
         told = f"{m.mean:+.2f} [{m.low:+.2f}, {m.high:+.2f}]"
         rows.setdefault(f"K = {K_}", {})[f"{moment} epoch"] = told
 pd.DataFrame(rows).T
@@ -461,16 +467,14 @@ knob.pivot_table("value", **shape).iloc[::-1]
 # $\varepsilon = 10^{-4}$ without dropout and with dropout.
 
 # %%
-rows, differences = {}, {}
+rows, pairs = {}, {}
 for name, runs in usual[usual.K.isin([1, 4])].groupby(["layer", "K"]):
     if len(runs) == 6 and set(runs.dropout) == {0, 0.3}:
-        by = {p: g.set_index("seed") for p, g in runs.groupby("dropout")}
-        scores = {p: g.test.to_dict() for p, g in by.items()}
-        change = comparison.paired_differences(scores, 0.3, 0)
-        differences[name[0]] = change
+        by = dict(list(runs.groupby("dropout")))
+        pairs[name[0]] = by[0.3].model.iloc[0], by[0].model.iloc[0]
         ranks = (g.effective.mean() for g in by.values())
         rows[name[0]] = dict(zip(["rank without", "rank with"], ranks))
-tested = pd.DataFrame(comparison.tested(differences)).T.drop(columns="n")
+tested = untested.compared(plan, pairs).loc[:, "difference":"verdict"]
 tested.join(pd.DataFrame(rows).T.round(1))
 
 # %% [markdown]
@@ -487,7 +491,6 @@ tested.join(pd.DataFrame(rows).T.round(1))
 
 # %%
 shapes = usual[(usual.dropout == 0) & (usual.layer != "MoC")]
-figures = ["mean_cosine", "positive_share", "I1"]
 shapes.groupby(["layer", "K"])[figures].agg(["mean", "std"]).round(2)
 
 # %% [markdown]

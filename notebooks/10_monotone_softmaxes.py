@@ -64,8 +64,7 @@ from torch.nn import functional as F
 
 # %%
 import course_lab
-from course_lab import claims, comparison, evidence, plans, plots
-from course_lab import published, results
+from course_lab import claims, plans, plots, published, tables, untested
 from course_lab.examine.unargmaxable import argmaxable_words
 from course_lab.progress import check
 from course_lib.metrics import rank
@@ -281,7 +280,7 @@ for name, s in spectra.items():
     rows[name] = {"test perplexity": score, "Press' rank": press[name]}
     for epsilon in (1e-3, 1e-4, 1e-5):
         rows[name][f"ε = {epsilon:g}"] = s.effective_rank(epsilon)
-pd.DataFrame(rows).T
+tables.with_ngrams(pd.DataFrame(rows).T, corpus)
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -352,9 +351,9 @@ functions = {
 }
 ranks, changes = {}, {}
 for name, f in functions.items():
-    tables = [f(raw["softmax"], e).log_softmax(1) for e in sizes]
-    ranks[name] = sizes, [rank.spectrum(t).press_rank() for t in tables]
-    moved = [abs(perplexity(t) / before - 1) * 100 for t in tables]
+    bent = [f(raw["softmax"], e).log_softmax(1) for e in sizes]
+    ranks[name] = sizes, [rank.spectrum(t).press_rank() for t in bent]
+    moved = [abs(perplexity(t) / before - 1) * 100 for t in bent]
     changes[name] = sizes, moved
 rounded, cost = (last[1][6] for last in (ranks[name], changes[name]))
 
@@ -418,27 +417,30 @@ plots.show(
 # each, in the size of our two runs. **GSS(30, 3) is a control**: its bend lies far above all logits, so it is
 # a softmax of $3\,l$, with the rank of a softmax.
 #
-# Each setting is compared with the softmax seed by seed, in per cent, and $p$ is corrected for the number of
-# settings.
+# Each setting is compared with the softmax seed by seed, in per cent, and $p$ is corrected for all models of the
+# plan. The last rows only count runs of words.
 
 # %%
-tests, rank_of = {}, {}
+whole, rank_of = plans.read_plan("lessons-10"), {}
+names = {p.key: n for p, n in zip(whole.runs, tables.models_of(whole))}
 for name, seeds in plan.items():
-    kept = {seed: course_lab.read_kept(p.key) for seed, p in seeds.items()}
-    metrics = {seed: content["metrics"] for seed, content in kept.items()}
-    tests[name] = {s: v["test_perplexity"] for s, v in metrics.items()}
-    found = [v["log_prob"]["press_rank"] for v in metrics.values()]
-    rank_of[name] = round(np.mean(found))
+    found = untested.read(seeds.values())
+    ranks = [kept["metrics"]["log_prob"]["press_rank"] for kept in found]
+    rank_of[name] = round(np.nan_to_num(untested.mean(ranks).mean))
 order = sorted(plan, key=rank_of.get)
-compared = comparison.compare({n: tests[n] for n in order}, "softmax")
-lowest, top = compared.perplexity.idxmin(), order[-1]
-compared[["perplexity", "difference", "p", "verdict"]].round(2)
+model = {name: names[plan[name][1].key] for name in order}
+compared = untested.table_of(whole, model["softmax"]).models
+compared = compared.loc[list(model.values())].set_axis(order)
+lowest, top = compared.perplexity.fillna(1e9).idxmin(), order[-1]
+shown = compared[["perplexity", "difference", "p", "verdict"]].round(2)
+text = whole.runs[0].experiment().load_corpus()
+tables.with_ngrams(shown, text, "perplexity", digits=2)
 
 # %% tags=["hide-input"]
 named = compared.rename(lambda n: f"{n}, rank {rank_of[n]}")
 gain = compared.difference.map("{:+.1f} %".format)
 plots.show(
-    plots.differences(named, 2, "the rank rises from top to bottom"),
+    untested.drawn(named, 2, "the rank rises from top to bottom"),
     alt="Settings in the order of their rank; their test perplexity "
     "against the softmax, mean and interval of three seeds. Lowest is "
     f"{lowest}, {gain[lowest]}, rank {rank_of[lowest]}; the highest "
@@ -455,22 +457,13 @@ plots.show(
 # **scale** may be most of what helps, in training only: $W$ can grow. Here is what the bend adds to its control:
 
 # %%
-comparison.compare(tests, "GSS(30, 3)").loc[[lowest]].round(3)
+control = {f"{lowest} − GSS(30, 3)": (model[lowest], model["GSS(30, 3)"])}
+untested.compared(whole, control).loc[:, "difference":"verdict"].round(3)
 
 # %% [markdown]
 # So one bend may add a little, while settings of still higher rank have higher means.
 #
-# Are these models good enough to judge? **Kneser-Ney 5** only counts runs of up to five words:
-
-# %%
-text = evidence.text_of(kept[1]["experiment"])
-table = results.read_table("ngrams")["rows"]
-(counted,) = (row["test"] for row in table if row["text"] == text)
-print(f"counting: {counted[evidence.COUNTING]:.1f}; "
-      f"{lowest}: {compared.perplexity[lowest]:.1f}")  # fmt: skip
-
-# %% [markdown]
-# Counting has the lower of the two perplexities above. So our runs show what a bend does in a short training;
+# Are these models good enough to judge? In the table *Kneser-Ney 5* has a lower perplexity than any. So our runs show what a bend does in a short training;
 # they are no evidence on the paper's models. [Notebook 31](31_rank_and_perplexity.ipynb) takes apart the
 # paper's correlation of rank and perplexity.
 

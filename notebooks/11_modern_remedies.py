@@ -64,7 +64,7 @@ from IPython.display import Code, Markdown, display
 
 # %%
 import course_lab
-from course_lab import claims, comparison, evidence, overrides, plans
+from course_lab import claims, evidence, overrides, plans
 from course_lab import plots, side_by_side
 from course_lab.progress import check
 from course_lib import data, output_layers as layers
@@ -325,7 +325,7 @@ angle = geometry.mean_cosine(W[rare])
 print("cosine of rare words below half:", angle < cosines["Adam"] / 2)
 
 # %% [markdown]
-# This answers the first prediction. **Centring removes most of the cone and changes no probability.**
+# This answers the first prediction. **Centring removes most of the cone in the figure and changes no probability.**
 # Whoever reports only the cosine would call centring a success. Centring *can* matter in two ways. In a
 # **tied** model the same matrix reads, so each input loses $\mu$, too. At high learning rates logits may
 # diverge, and Stollenwerk et al. (2026) centre against that. Their **μ-loss** $\lambda\|\mu\|^2$ is
@@ -370,7 +370,7 @@ print("the strongest μ-loss ends the drift:", bool(low < 0.2))
 print("the strongest z-loss adds to it:   ", bool(high > plain["drift"]))
 
 # %% [markdown]
-# **Figure 4.** A strong μ-loss ends the drift. The z-loss *deepens* the cone, because it lowers $\log Z$ by
+# **Figure 4.** A strong μ-loss ends the drift. In the figure the z-loss *deepens* the cone, because it lowers $\log Z$ by
 # moving the mean. At the weight of the papers, $10^{-4}$, neither loss does anything in our short runs.
 #
 # ## Who breaks the balance?
@@ -438,13 +438,13 @@ drift.filter(regex="tied|^coupled").to_frame().round(3)
 # - **Tune the baseline, too.** The column *tried* counts the settings of a method.
 # - **Pair the seeds.** Runs of one seed share their start and their batches. The
 #   difference of their log perplexities is in per cent, with its 95 % interval over the pairs.
-# - **Correct for the number of tests.** A dozen tests at 5 % find something by chance in nearly every
-#   second table. Holm's correction (1979) raises $p$; the interval stays.
+# - **Correct for the number of tests.** Many tests find something by chance. Holm's correction (1979)
+#   raises $p$ for all settings of the plan; the interval stays.
 
 # %%
-rivals = best[~best.method.str.startswith("untied")].groupby("method")
-scores = {m: dict(zip(r.seed, r.test, strict=True)) for m, r in rivals}
-judged = comparison.compare(scores, "tied")
+rivals = best[~best.method.str.startswith("untied")]
+judged = side_by_side.judged(rivals, "lessons-11", "tied")
+rivals = rivals.groupby("method")
 judged["tried"] = rivals["tried"].first()
 judged[list(side_by_side.SHAPE)] = rivals[list(side_by_side.SHAPE)].mean()
 judged = judged.sort_values("difference", na_position="first")
@@ -493,7 +493,7 @@ display(
 # %% [markdown]
 # ## When not to use them
 #
-# - **Centring** cannot improve the predictions of an untied softmax.
+# - **Centring** leaves every probability of an untied softmax as it was.
 # - **Coupled Adam** needs a learning rate of its own, and a second look where words must be learned from
 #   a few occurrences.
 

@@ -62,7 +62,7 @@ from IPython.display import Code, Markdown, display
 
 # %%
 import course_lab
-from course_lab import claims, comparison, evidence, overrides, plans
+from course_lab import claims, evidence, overrides, plans
 from course_lab import plots, side_by_side, statistics
 from course_lab.progress import check
 from course_lib import data, output_layers as layers
@@ -419,9 +419,9 @@ print("the library's is ours:", library.allclose(ours, atol=1e-4))
 everything = evidence.read()
 runs = side_by_side.runs_of(everything, "lessons-11")
 best = side_by_side.at_best(runs)
-rivals = best[~best.method.str.startswith("untied")].groupby("method")
-scores = {m: dict(zip(r.seed, r.test, strict=True)) for m, r in rivals}
-judged = comparison.compare(scores, "tied")
+rivals = best[~best.method.str.startswith("untied")]
+judged = side_by_side.judged(rivals, "lessons-11", "tied")
+rivals = rivals.groupby("method")
 cloud = list(side_by_side.SHAPE)
 judged[cloud] = rivals[cloud].mean()
 judged = judged.sort_values("difference", na_position="first")

@@ -63,10 +63,11 @@ DEADLINE = 0  # when to pause, in seconds since 1970; 0: never
 # %% tags=["hide-output"]
 import json
 
+import pandas as pd
 from IPython.display import Markdown, clear_output, display
 
 import course_lab
-from course_lab import training_report
+from course_lab import tables, training_report
 from course_lab.planned import Planned
 from course_lib.errors import CourseError
 
@@ -108,12 +109,23 @@ training_report.show_learning_curve(result)
 # split as one text and carries its state along, and it predicts the first
 # token from `<eos>`. The result folder also says where the numbers come
 # from. Recipes with an adaptation at test time, as in notebook 22, give the
-# perplexities of the adapted model.
+# perplexities of the adapted model. The last rows of the table only count on
+# the training text: *unigram* counts words, and *Kneser-Ney n* counts runs of
+# up to $n$ words. A model that does not beat them has learned less than
+# counting does, and is no evidence on a method. Texts of more than ten million
+# tokens are not counted here.
 
 # %%
 display(Markdown(training_report.headline(result)))
 if "adaptation" in result.metrics:
     display(Markdown(f"Adapted with {result.metrics['adaptation']}."))
+names = {"valid_perplexity": "validation perplexity"}
+names |= {"test_perplexity": "test perplexity"}
+row = {name: result.metrics[key] for key, name in names.items()}
+table = pd.DataFrame(row, index=[result.experiment.name]).round(1)
+if len(result.corpus.train) <= 10_000_000:
+    table = tables.with_ngrams(table, result.corpus)
+table
 
 # %%
 # NBVAL_CHECK_OUTPUT

@@ -46,6 +46,7 @@ SEARCH_TOKENS = 2_500  # of the validation split, to choose settings on
 TEST_TOKENS = 6_000  # of the test split, to compare on
 
 # %%
+import dataclasses
 import math
 
 import numpy as np
@@ -53,7 +54,7 @@ import pandas as pd
 from IPython.display import Markdown, clear_output, display
 
 import course_lab
-from course_lab import plots
+from course_lab import plots, tables
 from course_lab.planned import Planned
 from course_lib.errors import CourseError
 from course_lib.evaluation import cache, dynamic
@@ -307,6 +308,16 @@ display(Markdown(
     f" evaluation. Fixed: a window of 500, a decay λ of"
     f" {chosen['decay']:g}."
 ))
+
+# %% [markdown]
+# Here are the three beside models that only count on the training text: *unigram* counts words, and *Kneser-Ney
+# n* counts runs of up to $n$ words. A model that does not beat them has learned less than counting does. What an
+# adaptation does to it is then no evidence about a good model.
+
+# %%
+same = dataclasses.replace(corpus, test=test)  # the words read above
+beside = ends | tables.ngram_perplexities(same)
+pd.DataFrame({"test perplexity": beside}).round(1)
 
 # %% [markdown]
 # ## From here

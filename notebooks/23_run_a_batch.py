@@ -52,7 +52,7 @@ import pandas as pd
 from IPython.display import Markdown, clear_output, display
 
 from course_lab import batch, batch_states, comparison, plans
-from course_lab import plots, statistics
+from course_lab import plots, statistics, tables
 from course_lab.planned import Planned
 from course_lib.errors import CourseError
 
@@ -137,7 +137,9 @@ print("a second call does nothing:", before == written())
 # ## What it shows
 #
 # The table has one row a setting: the mean of its seeds with a 95 % interval, and the standard deviation $s$
-# from seed to seed. The interval is that of Student's $t$ distribution, and few seeds make it wide.
+# from seed to seed. The interval is that of Student's $t$ distribution, and few seeds make it wide. The last rows
+# only count: *unigram* counts words, and *Kneser-Ney n* counts runs of up to $n$ words of the same text. A model that
+# does not beat them has learned less than counting, and no comparison of such models is evidence.
 
 # %%
 rows = [
@@ -151,7 +153,9 @@ found = {
     for dropout, group in table.groupby("dropout").perplexity
 }
 columns = ["mean", "low", "high", "s", "seeds"]
-pd.DataFrame(found.values(), index=found.keys(), columns=columns).round(2)
+means = pd.DataFrame(found.values(), index=found.keys(), columns=columns)
+corpus = plan.runs[0].experiment().load_corpus()
+tables.with_ngrams(means.round(2), corpus, "mean", digits=2)
 
 # %%
 groups = dict(iter(table.groupby("dropout").perplexity))
@@ -178,11 +182,9 @@ plots.show(
 # in four of five such experiments. A spread that is measured on a few pairs may be wrong by a factor of two,
 # and then the number of seeds by a factor of four.
 #
-# The two settings were picked by looking at the results. For the best against the next this choice makes false
-# alarms no more frequent, because the two best of several equal models mostly lie closer together than two that
-# are picked blindly. For the best against the worst the same choice makes false alarms more frequent.
-# `comparison.compare` compares all settings with one that is named beforehand, and corrects p for their number
-# by Holm's method.
+# The two settings were picked by looking at the results. So $p$ is corrected by Holm's method for all comparisons
+# that the plan declares, its settings but one. `batch table` prints the same correction: it compares all settings with
+# one that the plan names beforehand.
 
 # %%
 order = sorted(found, key=lambda d: found[d].mean)
@@ -192,7 +194,8 @@ scores = {
     for dropout, group in table.groupby("dropout")
 }
 d = comparison.paired_differences(scores, best, second)
-test = comparison.tested({best: d}, margin=1.0)[best]
+family = tables.family_of(plan)
+test = comparison.tested({best: d}, margin=1.0, family=family)[best]
 
 # %%
 spread = d.std(ddof=1)

@@ -1,10 +1,11 @@
 """A rule of the lesson contract: a sentence that compares methods names its evidence.
 
 A sentence of a lesson compares methods when it has a figure of quality (`QUALITY`) and a word that
-ranks or says how the figure changes (`RANKING`). Its evidence is one of `EVIDENCE`: a number that
-is computed, a link, a recipe or plan, seeds, a paper, or a cell that it points at. In the part
-`What we saw` only the first four of `EVIDENCE` count, because what stands there is read without
-the rest.
+ranks or says how the figure changes (`RANKING`); when it says that something changes the cone or
+the rank (`SHAPE`, `TURNING`); and when it says that something is quicker (`SPEED`). Its evidence is
+one of `EVIDENCE`: a number that is computed, a link, a recipe or plan, seeds, a paper, or a cell
+that it points at. In the part `What we saw` only the first four of `EVIDENCE` count, because what
+stands there is read without the rest.
 
 Questions and suppositions state nothing. Code, formulas and tables of numbers are not looked at,
 nor are the parts of a lesson that ask, name or list (`ASKING`).
@@ -19,7 +20,12 @@ QUALITY = r"perplexit\w+|BLEU|(?:test|validation) loss\w*|predictions?|predicts?
 RANKING = r"better|worse|lowers?|lowered|lower|higher|raises?|raised|beats?|behind|ahead"
 RANKING += r"|outperforms?|gains?|gained|wins? over|loses? to|lost to|improves?|differs?|as good as"
 RANKING += r"|falls?|fell|rises?|rose|pays?"
+SHAPE = r"cones?|mean cosines?|ranks?|isotropy"
+TURNING = r"lowers|lowered|raises|raised|opens|deepens|widens|removes|takes? away|rounder|flatter"
+SPEED = r"(?:is|are|was|were|runs?) (?:\w+ )?(?:faster|slower|quicker) than"
+SPEED += r"|times as (?:fast|quick|slow)"
 SUPPOSED = r"[\W_]*(?:If|Whether|Suppose)\b"  # how a sentence begins that states nothing
+SHOWN = r"tables?|figures?|sweeps?|cells?|numbers|panels?|runs|curves?|lines?|rows?"
 EVIDENCE = (
     r"\{[^}]+\}",  # a number that is computed
     r"\]\([^)]+\)",  # a link to a notebook or paper
@@ -27,16 +33,17 @@ EVIDENCE = (
     r"\bseeds?\b",
     r"\b(?:Tables?|Figures?|Sections?|Remarks?|theorems?|Algorithms?) \w?\d",
     r"\b[a-z]+\d{4}\b|\bet al\.|\bpapers?\b|\bpublished\b|\bprint(?:ed)?\b|\bauthors\b",
-    r"\babove\b|\bbelow\b|\bhere (?:is|are)\b|\bon the (?:left|right)\b",
-    r"\b(?:left|right|first|second|last) (?:panel|row|column)\b|\btables?\b|\bfigures?\b",
+    rf"\b(?:{SHOWN}|it|see|two) (?:just )?(?:above|below)\b|\bhere (?:is|are)\b",
+    r"\bon the (?:left|right)\b|\b(?:left|right|first|second|last) (?:panel|row|column)\b",
+    r"\b(?:in|by|of|from|on) (?:the|this|that|our|each|both|these) "
+    r"(?:[\w']+ ){0,3}(?:tables?|figures?|panels?|bars?)\b",
+    r"^The (?:table|figure)\b",
     r"\bsweeps?\b|\bkept runs\b",
 )
 SAW = "What we saw"
 ASKING = ("What you will learn", "Before you start", "Predict", "Symbols", "Exercises")
 ASKING += (
     "References",
-    "When not to use it",
-    "When not to use them",
     "What would change the answer",
 )
 
@@ -54,7 +61,7 @@ def unnamed_evidence(cells) -> list[str]:
             texts = displayed(cell.source) if part == SAW else []
         if part in ASKING:
             continue
-        named = re.compile("|".join(EVIDENCE[:4] if part == SAW else EVIDENCE))
+        named = re.compile("|".join(EVIDENCE[:4] if part == SAW else EVIDENCE), re.I)
         for sentence in (s for text in texts for s in sentences(text)):
             if compares(sentence) and not named.search(sentence):
                 problems.append(
@@ -65,10 +72,11 @@ def unnamed_evidence(cells) -> list[str]:
 
 
 def compares(sentence: str) -> bool:
-    """Return whether a sentence ranks methods by a figure of quality."""
+    """Return whether a sentence ranks methods by quality or speed, or by what they do to words."""
     if sentence.rstrip("*_)”").endswith("?") or re.match(SUPPOSED, sentence):
         return False
-    return all(re.search(rf"\b(?:{words})\b", sentence) for words in (QUALITY, RANKING))
+    kinds = (QUALITY, RANKING), (SHAPE, TURNING), (SPEED,)
+    return any(all(re.search(rf"\b(?:{words})\b", sentence) for words in kind) for kind in kinds)
 
 
 def sentences(text: str) -> list[str]:

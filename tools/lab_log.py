@@ -78,7 +78,10 @@ def slower_in_bf16() -> list[str]:
 
 def shapes_of_the_desk() -> list[str]:
     """Return a line for each shape of a pilot that predicts worse than the one that was chosen."""
-    runs = {planned.recipe: results.read_kept(planned.key) for planned in read_plan(PILOTS).runs}
+    folders = {run.recipe: results.kept_folder() / run.key for run in read_plan(PILOTS).runs}
+    runs = {name: results.read_result(path) for name, path in folders.items() if path.exists()}
+    if not runs:
+        return []
     reached = {recipe: content["metrics"]["test_perplexity"] for recipe, content in runs.items()}
     chosen = min(runs, key=lambda recipe: runs[recipe]["metrics"]["valid_perplexity"])
 

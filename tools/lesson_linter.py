@@ -30,6 +30,7 @@ from tools import exercises, lesson_way
 from tools.evidence_rule import unnamed_evidence
 from tools.lesson_length import measure
 from tools.notebooks import CHECK, EXECUTED
+from tools.table_rules import uncounted, undeclared
 
 LESSON = (  # the headings of a lesson, in this order; others may stand between them
     "What you will learn",
@@ -65,7 +66,7 @@ def lint(source: Path) -> list[str]:
     notebook = read(source)
     headings = FULL_SCALE
     rules = [question, minutes_table, colab, parameters_cell, references, cell_size, figures]
-    rules += [unwritten]
+    rules += [unwritten, undeclared]
     if not full_scale(source):
         rules += [objectives, prediction, symbols, hints, takeaway, checked, unnamed_evidence]
         headings = LESSON
@@ -328,8 +329,9 @@ def references(cells):
 def outputs(notebook: Path) -> list[str]:
     """Return what is wrong with the committed `.ipynb`.
 
-    Its outputs must be those of the code that is there, its figures must have alternative text, its
-    size has a limit, and nothing may be in it that another run would print otherwise.
+    Its outputs must be those of the code that is there, its tables of perplexities must have
+    n-grams, its figures alternative text, its size has a limit, and nothing may be in it that
+    another run would print otherwise.
     """
     if not notebook.is_file():
         return [f"{notebook.name} is missing; run `python -m tools notebooks pair`"]
@@ -342,6 +344,7 @@ def outputs(notebook: Path) -> list[str]:
             "the outputs are those of other code; run "
             f"`python -m tools course {notebook.stem}`, then `… notebooks outputs`"
         )
+    problems += uncounted(content.cells)
     for number, cell in code(content.cells):
         if cell.source.startswith(CHECK) and not cell.outputs:
             problems.append(

@@ -16,7 +16,7 @@ from course_lab.plots.style import (
     curve_style,
     panels,
 )
-from course_lab.statistics import mean_interval
+from course_lab.statistics import mean_of_known
 
 
 def stretched_and_turned(round_cloud, stages) -> Figure:
@@ -86,7 +86,7 @@ def seeds_by_row(measures) -> Figure:
     figure, axes = panels(len(measures), 1, height=1.0 + 0.33 * most, squeeze=False)
     for ax, (measure, groups) in zip(axes[:, 0], measures.items(), strict=True):
         for place, values in enumerate(groups.values()):
-            told = mean_interval(values)
+            told = mean_of_known(values)
             reach = [[told.mean - told.low], [told.high - told.mean]]
             style = {"fmt": "s", "capsize": 4, "color": COLOURS[1]}
             ax.errorbar(told.mean, place, xerr=reach, label="mean and interval", **style)

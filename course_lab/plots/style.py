@@ -9,6 +9,7 @@ one. Letters stay legible when a phone shrinks the figure.
 import base64
 import html
 import io
+import math
 import re
 from typing import Any, NamedTuple
 
@@ -123,9 +124,18 @@ def show(fig, alt: str) -> None:
     if isinstance(fig, Animation):
         bundle["text/html"] = fig.page.replace("@ALT@", html.escape(alt, quote=True))
         fig = fig.last
+    _without_numbers(fig)
     bundle["image/png"] = base64.b64encode(png(fig)).decode()
     display(bundle, raw=True, metadata={"image/png": {"alt": alt}})
     plt.close(fig)
+
+
+def _without_numbers(fig: Figure) -> None:
+    """Make axes linear that are logarithmic and empty, as where no result is kept."""
+    for ax in fig.axes:
+        for axis, change in ((ax.xaxis, ax.set_xscale), (ax.yaxis, ax.set_yscale)):
+            if axis.get_scale() == "log" and not math.isfinite(axis.get_minpos()):
+                change("linear")
 
 
 def png(fig: Figure) -> bytes:

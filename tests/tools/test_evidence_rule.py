@@ -25,6 +25,10 @@ BARE = "The mixture has a lower perplexity than the softmax."
         "The test loss of GSS\nis as good as that of PLIF.",
         "- Orthogonality takes the cone away, and perplexity falls with it.",
         "It is **worse** in perplexity.",
+        "The penalty opens the cone.",
+        "Centring removes most of the cone.",
+        "Dropout lowers Press' rank.",
+        "Our layer is quicker than theirs.",
     ],
 )
 def test_a_comparison_without_evidence_is_found(sentence):
@@ -46,6 +50,8 @@ def test_a_comparison_without_evidence_is_found(sentence):
         "in gao2019",
         "in print",
         "in the table above",
+        "in the table",
+        "in the last figure",
         "on the left",
         "in the sweep",
     ],
@@ -72,7 +78,13 @@ def test_what_states_no_comparison_is_left_alone(text):
     assert unnamed_evidence(lesson(text)) == []
 
 
+@pytest.mark.parametrize("words", ["of a table", "by figures", "at a cosine above 0.5"])
+def test_a_table_that_nobody_points_at_is_no_evidence(words):
+    assert unnamed_evidence(lesson(BARE.replace(".", f" {words}."))) != []
+
+
 def test_parts_that_ask_or_list_are_left_alone():
+    assert unnamed_evidence(lesson(BARE, "When not to use it")) != []
     for heading in ("Predict", "Exercises", "References"):
         assert unnamed_evidence(lesson(BARE, heading)) == []
 

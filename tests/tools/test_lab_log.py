@@ -136,3 +136,10 @@ def test_the_command_prints_the_page(of):
     done = CliRunner().invoke(application(), ["lab-log"])
     assert done.exit_code == 0 and done.output.strip() == lab_log.page(of).strip()
     assert not re.search(r"nan|None", done.output)
+
+
+def test_pilots_that_are_not_kept_have_no_line(tmp_path, monkeypatch):
+    """The entry leaves the page where none is kept."""
+    assert lab_log.shapes_of_the_desk()
+    monkeypatch.setattr(results, "kept_folder", lambda: tmp_path)
+    assert lab_log.shapes_of_the_desk() == []
