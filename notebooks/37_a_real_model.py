@@ -229,7 +229,7 @@ display(
 # cosine, among the words that occur in the docstrings and stand in no crowd:
 
 # %%
-twins = [f"`{a}` and `{b}` {cosine:.2f}" for a, b, cosine in figures["twins"]]
+twins = [f"`{a}` and `{b}` {c:.2f}" for a, b, c in figures["twins"]]
 display(Markdown("; ".join(twins) + "."))
 
 # %% [markdown]
@@ -334,8 +334,9 @@ table.round(2)
 # %%
 # NBVAL_CHECK_OUTPUT
 of = table.loc
-rare = of["mean cosine of rare words"] > of["mean cosine of frequent words"]
-print("rare words stand closer in both:", rare.all())
+rare = of["mean cosine of rare words"]
+frequent = of["mean cosine of frequent words"]
+print("rare words stand closer in both:", (rare > frequent).all())
 topped = of["perplexity, all-but-the-top"] > 2 * of["perplexity"]
 print("all-but-the-top ruins both:", topped.all())
 print("crowds:", (of["rows in the largest crowd"] > 0).tolist())

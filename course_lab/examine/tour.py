@@ -105,8 +105,9 @@ def _tour() -> dict:
     clock("reading and counting")
     shape = shape_of(W, counts)
     clock("the shape of the cloud")
-    words = names_of(W, source.words, counts)
-    words["twins"] = twins_of(W, source.words, counts)
+    together = crowds(W)
+    words = names_of(W, source.words, counts, together)
+    words["twins"] = twins_of(W, source.words, counts, together)
     clock("words by name")
     ids = encode.encode(corpus.decode(corpus.valid[: 2 * TOKENS])).ids[: TOKENS + 1]
     model = read_llama(MODEL.path)
@@ -146,7 +147,7 @@ def _small() -> dict:
         "words": len(W),
         "size": W.shape[1],
         **shape_of(W, counts),
-        **names_of(W, words, counts),
+        **names_of(W, words, counts, crowds(W)),
         "repairs": repairs_of(reading, W),
         "lost": reading.lost(W)._asdict(),
     }
@@ -220,9 +221,9 @@ def shape_of(W: Tensor, counts: np.ndarray) -> dict:
     }
 
 
-def names_of(W: Tensor, names: list[str], counts: np.ndarray) -> dict:
-    """Return the words whose rows are equal or nearly so, and those that no context puts first."""
-    crowd = next(iter(crowds(W)), Crowd(*(np.arange(0) for _ in range(3))))
+def names_of(W: Tensor, names: list[str], counts: np.ndarray, together: list[Crowd]) -> dict:
+    """Return the words of the largest crowd, and those that no context puts first."""
+    crowd = next(iter(together), Crowd(*(np.arange(0) for _ in range(3))))
     places = unargmaxable.first_places(W, SECONDS, asked=ASKED, progress=False)
     typical = W.double().norm(dim=1).median()
     return {
@@ -239,13 +240,13 @@ def names_of(W: Tensor, names: list[str], counts: np.ndarray) -> dict:
     }
 
 
-def twins_of(W: Tensor, names: list[str], counts: np.ndarray) -> list[list]:
+def twins_of(W: Tensor, names: list[str], counts: np.ndarray, together: list[Crowd]) -> list[list]:
     """Return the pairs of rows with the highest cosine as [word, word, cosine], highest first.
 
     Only words with a count are asked, none of them in a crowd, and each has its nearest word.
     """
     seen = counts > 0
-    for crowd in crowds(W):
+    for crowd in together:
         seen[crowd.rows] = False
     ids = np.flatnonzero(seen)
     unit = inputs.unit_rows(W[torch.from_numpy(ids)])

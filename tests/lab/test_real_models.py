@@ -1321,7 +1321,7 @@ def test_twins_are_the_seen_words_with_the_highest_cosines(monkeypatch):
     words = [f"w{i}" for i in range(300)]
     W[5] = 0.5 * W[5] + 0.02 * W[9]  # out of the crowd
     cosine = torch.nn.functional.cosine_similarity(W[None], W[:, None], dim=2)
-    found = tour.twins_of(W, words, counts)
+    found = tour.twins_of(W, words, counts, crowds(W))
     assert {frozenset(pair[:2]) for pair in found} == {
         frozenset(pair) for pair in (("w5", "w7"), ("w20", "w21"))
     }
@@ -1375,7 +1375,7 @@ def test_words_by_name_are_those_of_the_rows():
     W = gaussian(300, 8).float()
     W[40:50] = 0.2 * W[3]
     words = [f"w{i}" for i in range(300)]
-    found = tour.names_of(W, words, np.arange(300) % 2)
+    found = tour.names_of(W, words, np.arange(300) % 2, crowds(W))
     assert found["crowd"] == words[40:50] and found["crowd_seen"] == 5
     assert set(words[40:50]) <= set(found["never"])
     apart = (W - W[40]).norm(dim=1)
