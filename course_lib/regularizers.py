@@ -344,9 +344,8 @@ class PastDecode(InRange):
         P(past) = softmax(W tanh(A Σ_j p_j w_j + a) + c)
 
     with p the output layer's probabilities, (T, B, N), formed as a whole table, and w_j its words.
-    A, a and c are learned; `prepare` makes them, and they belong to the output layer. The
-    paper names no layer that is to decode; tanh(A · + a) is our choice. Products have the output
-    layer's precision.
+    A, a and c are learned; `prepare` makes them, and they belong to the output layer. The paper
+    names no layer that is to decode; tanh(A · + a) is our choice, in the output layer's precision.
     Naive: `F.cross_entropy(F.linear(past(log_prob.exp() @ W).tanh(), W, c), tokens)`.
     Source: Brahma 2018 (arXiv 1808.05908), whose weight is 0.001.
     """
@@ -360,7 +359,8 @@ class PastDecode(InRange):
         output_layer.past_bias = nn.Parameter(torch.zeros(n))
 
     def __call__(self, words: Any, activations: Activations) -> Tensor:
-        layer, tokens = activations.output_layer, activations.tokens
+        layer: Any = activations.output_layer
+        tokens = activations.tokens
         if tokens is None or not hasattr(layer, "past"):
             raise CourseError(
                 "PastDecode reads `output_layer` and `tokens` of the activations; before training, "

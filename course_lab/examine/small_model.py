@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,8 +24,9 @@ def small_model(tokens: int) -> tuple[Tensor, list[str], np.ndarray, Reading]:
     experiment = read_plan(PLAN).runs[0].experiment()
     with TemporaryDirectory() as folder:
         result = run(experiment, Path(folder), progress=False, device="cpu")
-    corpus = result.corpus
-    model = result.model.eval()
+    corpus: Any = result.corpus
+    model: Any = result.model
+    model.eval()
     text = data.columns(corpus.valid[: tokens + 1], 1)
     with torch.no_grad():
         read = [(model(x).hidden, y) for x, y in data.batches(text, experiment.optimisation.length)]
