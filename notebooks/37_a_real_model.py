@@ -337,8 +337,8 @@ of = table.loc
 rare = of["mean cosine of rare words"]
 frequent = of["mean cosine of frequent words"]
 print("rare words stand closer in both:", (rare > frequent).all())
-topped = of["perplexity, all-but-the-top"] > 2 * of["perplexity"]
-print("all-but-the-top ruins both:", topped.all())
+ruined = of["perplexity, all-but-the-top"] > 2 * of["perplexity"]
+print("all-but-the-top ruins both:", ruined.all())
 print("crowds:", (of["rows in the largest crowd"] > 0).tolist())
 
 # %% [markdown]
