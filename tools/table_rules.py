@@ -21,6 +21,7 @@ EXCEPTIONS = {
     "similarities.compared(fair, family)": "differences of perplexity, not perplexities",
     'front.drop(columns=["family", "on front"])': "the front has a row where counting is on it",
     'patient.repairs["centring"]["perplexity_before"]': "one model before and after a repair",
+    "tour.side_by_side(figures)": "two models of other pieces and texts, each before and after",
     'figures["repairs"]': "one published model before and after a repair, on its own pieces",
     'knob.pivot_table("value", **shape)': "the paper's numbers for one mixture, its dropout turned",
 }
