@@ -339,8 +339,16 @@ def test_rows_of_the_desk_begin_with_one_norm():
         if prior.kind.endswith("Prior")
     }
     assert len(norms) >= 6 and norms == pytest.approx(dict.fromkeys(norms, plain), rel=0.005)
-    half = recipes["ptb/desk/spectrum-start-half"].regularizers[0].build("regularizer").values(200)
-    assert half[0] / half[99] == pytest.approx(10) and half[3] / half[15] == pytest.approx(2)
+
+
+def test_the_record_s_start_is_all_that_its_row_changes():
+    """Parametrisation, penalties and rates are those of `tied`; only σ falls, from the same σ₁."""
+    tied, half = (recipes[f"ptb/desk/{name}"] for name in ("tied", "spectrum-start-half"))
+    same = half.change(words=tied.words, name=tied.name, source=tied.source)
+    assert same.to_dict() == tied.to_dict()
+    begun = [course_lab.profile(recipe, "smoke").build(300) for recipe in (tied, half)]
+    plain, falling = (torch.linalg.svdvals(model.words.matrix().detach()) for model in begun)
+    torch.testing.assert_close(falling, plain[0] / torch.arange(1, len(plain) + 1).sqrt())
 
 
 def test_what_the_past_and_the_copy_need_draws_nothing():
