@@ -11,6 +11,7 @@ import typer
 import yaml
 
 from course_lab import notebook_source
+from course_lab.corpora.packaged import PACKAGED
 from tools import __main__ as tools
 from tools import bootstrap, cli
 
@@ -82,7 +83,11 @@ def fault_of_python(words: list[str]) -> str | None:
             name, *rest = rest
             command = command.commands[name]
         parsed = command.make_context(name, list(rest)).params
-        notebook_source.select(parsed.get("names") or [])
+        names = parsed.get("names") or []
+        if module == "tools":
+            notebook_source.select(names)
+        elif absent := set(names) - PACKAGED.keys():
+            return f"{absent} are in no package"
         cli.check_profile(parsed.get("profile") or "quick")
     except Exception as error:
         return f"{words}: {error!r}"
@@ -132,6 +137,7 @@ def test_every_command_of_a_workflow_exists(name):
         "python -m tools course --profil smoke",
         "python -m tools course --profile fast",
         "python -m tools course 01_no_such_lesson",
+        "python -m course_lab data fetch smollm3",
         "python -m tools publish folder",
         ".venv/bin/python -m pytest -q tests/nowhere",
         "$CONDA/bin/conda env create --file environments.yml",
