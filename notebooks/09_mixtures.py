@@ -406,8 +406,8 @@ rivals = {f"softmax, d = {d}": ("softmax", d, 1) for d in (64, 72, 128)}
 rivals |= {f"{n}, d = 64, K = 4": (n, 64, 4) for n in ("MoC", "MoS")}
 rivals = {name: at_best(*setting) for name, setting in rivals.items()}
 names = {r.model.iloc[0]: name for name, r in rivals.items()}
-*_, mixture = names
-compared = untested.table_of(plan, mixture).models
+*_, four = names
+compared = untested.table_of(plan, four).models
 compared = compared.loc[[*names]].rename(names)
 
 # %%
