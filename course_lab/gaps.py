@@ -11,6 +11,7 @@ import numpy as np
 
 from course_lab import comparison, evidence
 from course_lab.evidence import Evidence, Run
+from course_lab.statistics import written
 from course_lib.regularizers import ExponentialPrior
 from course_lib.theory.wang2020 import generalisation_gap
 
@@ -115,10 +116,7 @@ def shown(table: "pd.DataFrame") -> "pd.DataFrame":
     for figure in ("train", "test", "gap"):
         names = [f"{figure} {part}" for part in ("change", "low", "high")]
         if set(names) <= set(told):
-            changes = [
-                "" if np.isnan(mean) else f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
-                for mean, low, high in told[names].to_numpy()
-            ]
+            changes = [written(*change, "+.1f") for change in told[names].to_numpy()]
             told = told.drop(columns=names).assign(**{names[0]: changes})
     return told
 
@@ -130,8 +128,7 @@ def change_told(table: "pd.DataFrame", figure: str, gamma: float | None = None) 
     """
     names = [f"{figure} {part}" for part in ("change", "low", "high")]
     row = table.iloc[-1] if gamma is None else table.loc[gamma]
-    mean, low, high = row[names] / 100
-    return f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"
+    return written(*(row[names] / 100), "+.3f")
 
 
 def steeper_told(table: "pd.DataFrame") -> str:

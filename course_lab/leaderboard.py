@@ -13,7 +13,7 @@ from course_lab.experiment import Experiment
 from course_lab.planned import earlier
 from course_lab.plans import read_plan
 from course_lab.recipes import recipes
-from course_lab.statistics import mean_interval
+from course_lab.statistics import mean_interval, written
 from course_lab.tables import models_of
 from course_lib.errors import CourseError
 
@@ -80,11 +80,8 @@ def shown(table: "pd.DataFrame") -> "pd.DataFrame":
 
 def _with_intervals(table: "pd.DataFrame") -> list[str]:
     """Return our figures as text, with the interval where there is one."""
-    return [
-        (f"{mean:.2f}" if mean == mean else "")
-        + (f" [{low:.2f}, {high:.2f}]" if low == low else "")
-        for mean, low, high in zip(table.ours, table.low, table.high, strict=True)
-    ]
+    rows = zip(table.ours, table.low, table.high, strict=True)
+    return [written(mean, low, high, ".2f") for mean, low, high in rows]
 
 
 def board(of: Evidence, family: str = DESK) -> "pd.DataFrame":

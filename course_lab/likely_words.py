@@ -8,7 +8,7 @@ import numpy as np
 
 from course_lab import predicting, published
 from course_lab.evidence import Run
-from course_lab.statistics import mean_interval
+from course_lab.statistics import mean_interval, written
 from course_lab.token_gains import token_losses
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _mean_and_interval(values: Sequence[float], unit: str = "") -> str:
     if len(values) < 2:
         return f"{values[0]:.1f}{unit}"
     mean = mean_interval(values)
-    return f"{mean.mean:.1f}{unit} [{mean.low:.1f}, {mean.high:.1f}]"
+    return written(mean.mean, mean.low, mean.high, ".1f", unit)
 
 
 def pairs_of_lists(ours: "pd.DataFrame", printed: "pd.DataFrame") -> "pd.DataFrame":

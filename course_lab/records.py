@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from course_lab import claims, published
 from course_lab.claims_table import OURS, RECORDS, Claim
 from course_lab.evidence import Evidence
+from course_lab.statistics import written
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,7 +82,7 @@ def measured(row: Any) -> str:
         return "no seed in common"
     if row.n == 1:
         return f"{row.ours:+.1f} %; one seed: no interval"
-    return f"{row.ours:+.1f} % [{row.low:+.1f}, {row.high:+.1f}]"
+    return written(row.ours, row.low, row.high, "+.1f", " %")
 
 
 def _sources(rows: Any) -> list[str]:

@@ -49,6 +49,15 @@ def mean_of_known(values: Iterable[float]) -> Mean:
     return Mean(alone, alone, alone, 0.0, len(known))
 
 
+def written(mean: float, low: float, high: float, form: str, unit: str = "") -> str:
+    """Return a mean as text, with its interval where it has one; nothing if there is no mean.
+
+    form: of each number, such as "+.1f". unit: what stands behind the mean.
+    """
+    interval = f" [{low:{form}}, {high:{form}}]" if low == low else ""
+    return f"{mean:{form}}{unit}{interval}" if mean == mean else ""
+
+
 def holm(p_values, family: int | None = None) -> np.ndarray:
     """Return p-values (k,) corrected for their number: the greatest (k − rank) p so far, ≤ 1.
 

@@ -10,6 +10,7 @@ from course_lab.batch_states import DAMAGE, checked_result
 from course_lab.planned import Planned
 from course_lab.plans import Plan
 from course_lab.recipes import elsewhere
+from course_lab.statistics import written
 from course_lib.data import Corpus
 from course_lib.errors import CourseError, unknown
 from course_lib.models.kneser_ney import KneserNey
@@ -305,9 +306,9 @@ def worded(table: Table) -> "pd.DataFrame":
         compared = row.notna()["difference"]
         rows[model] = {
             "n": f"{row.n:.0f}" if row.n == row.n else "0",
-            table.figure: _shown(row[table.figure], row.low, row.high, ".2f"),
+            table.figure: written(row[table.figure], row.low, row.high, ".2f"),
             "pairs": f"{row.pairs:.0f}" if compared else "",
-            "difference, %": _shown(
+            "difference, %": written(
                 row.difference, row["difference low"], row["difference high"], "+.2f"
             ),
             "p": f"{row.p:.3g}" if compared else "",
@@ -316,12 +317,6 @@ def worded(table: Table) -> "pd.DataFrame":
     for name, perplexity in table.ngrams.items():
         rows[name] = {"n": "", table.figure: f"{perplexity:.2f}", "verdict": "n-gram"}
     return pd.DataFrame.from_dict(rows, orient="index").fillna("")
-
-
-def _shown(mean: float, low: float, high: float, form: str) -> str:
-    """Return a mean as text, with its interval where it has one; nothing if there is no mean."""
-    interval = f" [{low:{form}}, {high:{form}}]" if low == low else ""
-    return f"{mean:{form}}{interval}" if mean == mean else ""
 
 
 def _other_files(planned: Planned, source: dict) -> list[str]:

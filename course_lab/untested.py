@@ -85,9 +85,9 @@ def compared(plan: Plan, pairs: Mapping[str, tuple[str, str]]) -> "pd.DataFrame"
 
 
 def difference(row: "pd.Series", digits: int = 1) -> str:
-    """Return the difference of a row of such a table with its interval, in per cent, as text."""
+    """Return the difference of a row of such a table as text, in per cent, or `UNTESTED`."""
     mean, low, high = row[["difference", "difference low", "difference high"]]
-    return f"{mean:+.{digits}f} % [{low:+.{digits}f}, {high:+.{digits}f}]"
+    return statistics.written(mean, low, high, f"+.{digits}f", " %") or UNTESTED
 
 
 def drawn(models: "pd.DataFrame", margin: float, title: str) -> "Figure":
@@ -106,9 +106,8 @@ def drawn(models: "pd.DataFrame", margin: float, title: str) -> "Figure":
 def interval(values: Iterable[float], digits: int = 2) -> str:
     """Return `mean` as text: the interval in brackets from two seeds on, `UNTESTED` for none."""
     m = mean(values)
-    if m.n == 0:
-        return UNTESTED
-    return f"{m.mean:.{digits}f}" + f" [{m.low:.{digits}f}, {m.high:.{digits}f}]" * (m.n > 1)
+    ends = (m.low, m.high) if m.n > 1 else (math.nan, math.nan)
+    return statistics.written(m.mean, *ends, f".{digits}f") or UNTESTED
 
 
 def say(sentence: str) -> None:

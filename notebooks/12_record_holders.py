@@ -95,7 +95,7 @@ pd.set_option("display.max_colwidth", None)
 # and the fastest of 2026 take less than 90 seconds. In **parameter-golf** a model of 16 MB is trained for ten
 # minutes, in **slowrun** one is trained for long on little text. The log of **nanochat** also reports what failed.
 #
-# A record is good evidence in two ways. Since 2025 it is measured many times, because its mean loss must be below
+# A record is good evidence in two ways. Today it is measured many times, because its mean loss must be below
 # the target with $p < 0.01$. And it has to beat all that was found before. It is weak evidence in three ways: it
 # changes several things together, it speaks of one model and one budget, and it is the best of many tries.
 

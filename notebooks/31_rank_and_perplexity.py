@@ -174,7 +174,7 @@ for knob in ("components", "latent dropout"):
         rows = rows.droplevel("text")
         text = named.get(title, title)
         display(Markdown(f"*Text: {title}*"))
-        display(with_ngrams(rows, text, test=None, valid="best"))
+        display(with_ngrams(rows, text, valid="best"))
 
 # %%
 cells = ranks.grid(of)

@@ -10,9 +10,11 @@ from course_lab.statistics import (
     density,
     holm,
     mean_interval,
+    mean_of_known,
     pearson,
     spearman,
     wins,
+    written,
 )
 from course_lib.errors import CourseError
 
@@ -41,6 +43,19 @@ def test_the_interval_covers_as_often_as_it_says():
         m.low < 3 < m.high for m in (mean_interval(random.normal(3, 1, 4)) for _ in range(2000))
     ]
     assert np.mean(hits) == pytest.approx(0.95, abs=0.015)
+
+
+def test_a_mean_of_what_is_known_leaves_out_what_is_not_a_number():
+    assert mean_of_known([1.0, np.nan, 3.0, 2.5]) == mean_interval([1.0, 3.0, 2.5])
+    assert tuple(mean_of_known([np.nan, 4.0])) == (4.0, 4.0, 4.0, 0.0, 1)
+    none = mean_of_known([np.nan])
+    assert none.n == 0 and np.isnan(none[:3]).all()
+
+
+def test_a_mean_is_written_with_the_interval_that_it_has():
+    assert written(1.25, 1.0, 1.5, "+.1f", " %") == "+1.2 % [+1.0, +1.5]"
+    assert written(2.0, np.nan, np.nan, ".2f") == "2.00"
+    assert written(np.nan, np.nan, np.nan, ".2f", " %") == ""
 
 
 @few
