@@ -10,13 +10,13 @@ import torch
 
 from course_lab.adaptation import compute
 from course_lab.corpora import similarity
+from course_lab.corpora.piece_text import PieceText
 from course_lab.corpora.registry import DOWNLOADS
 from course_lab.experiment import Experiment
 from course_lab.predicting import predictions
 from course_lib.data import Corpus, SentencePairs, split_compounds, token_batches, tokenise
 from course_lib.data.bpe import BLANK
 from course_lib.data.corpus import EOS
-from course_lib.data.piece_text import PieceText
 from course_lib.errors import CourseError
 from course_lib.evaluation.log_prob import log_prob_blocks
 from course_lib.evaluation.perplexity import evaluating, perplexity, token_losses

@@ -128,7 +128,8 @@ def change_told(table: "pd.DataFrame", figure: str, gamma: float | None = None) 
     """
     names = [f"{figure} {part}" for part in ("change", "low", "high")]
     row = table.iloc[-1] if gamma is None else table.loc[gamma]
-    return written(*(row[names] / 100), "+.3f")
+    mean, low, high = (row[names] / 100).tolist()
+    return written(mean, low, high, "+.3f")
 
 
 def steeper_told(table: "pd.DataFrame") -> str:

@@ -1,6 +1,7 @@
 """Exercises that check themselves, and the reader's record of those that are right."""
 
 import json
+import os
 import re
 from collections.abc import Callable
 from datetime import datetime
@@ -26,8 +27,6 @@ def check(exercise: str, answer: Any, right: Callable) -> None:
     CourseError for a bad name. Under `COURSE_EXERCISES=strict` nothing is recorded, and NotRight is
     raised for anything but a right answer.
     """
-    from course_lib.data import folders
-
     if not isinstance(exercise, str) or not re.fullmatch(r"\d\d[b-z]?\.[1-9]\d*", exercise):
         raise CourseError(
             "an exercise is named by its lesson's two digits, a dot and its own number, as "
@@ -36,12 +35,12 @@ def check(exercise: str, answer: Any, right: Callable) -> None:
     wrong, cause = judge(answer, right)
     if wrong:
         wrong = f"Exercise {exercise} is not {wrong}"
-        if folders.strict_exercises():
+        if strict():
             raise NotRight(wrong) from cause
         print(wrong)
     else:
         print(f"Exercise {exercise} is right.")
-        if not folders.strict_exercises():
+        if not strict():
             record(exercise)
 
 
@@ -111,7 +110,13 @@ def record(exercise: str) -> None:
 
 
 def progress_file() -> Path:
-    """Return the path of the reader's `progress.json`."""
+    """Return the path of the reader's `progress.json`: below `COURSE_PROGRESS`, else `runs`."""
     from course_lib.data import folders
 
-    return folders.progress() / "progress.json"
+    below = Path(os.environ.get("COURSE_PROGRESS") or "runs").expanduser()
+    return folders.home() / below / "progress.json"
+
+
+def strict() -> bool:
+    """Return whether `COURSE_EXERCISES=strict`, so that tests take a wrong answer for an error."""
+    return os.environ.get("COURSE_EXERCISES") == "strict"

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer
 
+from course_lab.corpora.piece_text import PieceTextEncoding
 from course_lib.data import bpe
 from course_lib.data.corpus import EOS, Corpus, WordEncoding
 from course_lib.data.pairs import PieceEncoding, SentencePairs
-from course_lib.data.piece_text import PieceTextEncoding
 from course_lib.errors import CourseError
 
 

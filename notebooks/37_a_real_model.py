@@ -87,7 +87,7 @@ figures = tour.tour(THREADS) if live else tour.kept()
 # PyTorch, and this is all of it:
 
 # %%
-from course_lab.examine.llama import Llama
+from course_lib.models import Llama
 
 print(tour.where_from(figures, live))
 print(inspect.getsource(Llama.contexts))

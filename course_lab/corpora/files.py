@@ -8,6 +8,7 @@ from pathlib import Path
 
 from course_lab.corpora.archives import blocks
 from course_lab.corpora.download import absent, expected, fetch, file_digest, here, record
+from course_lab.corpora.piece_text import from_pieces
 from course_lab.corpora.registry import DOWNLOADS, Download, File
 from course_lib.data import folders
 from course_lib.data.corpus import (
@@ -18,7 +19,6 @@ from course_lib.data.corpus import (
     from_texts,
     with_line_feeds,
 )
-from course_lib.data.piece_text import from_pieces
 from course_lib.errors import CourseError
 from course_lib.ranges import Count, Positive, checked
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from course_lab.examine.frequencies import read_tokenizer
-from course_lab.examine.llama import read_llama, tokenizer
+from course_lab.examine.llama_files import read_llama, tokenizer
 from course_lab.examine.lost_gradient import Lost, column_space, lost_in_a_text
 from course_lab.examine.source import Source
 from course_lab.examine.tensor_files import GGUF, open_tensors

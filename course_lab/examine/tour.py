@@ -25,7 +25,7 @@ from course_lab.examine.chance import random_spectrum
 from course_lab.examine.crowds import Crowd, crowds
 from course_lab.examine.groups import frequency_groups
 from course_lab.examine.kept import FILE, kept
-from course_lab.examine.llama import read_llama
+from course_lab.examine.llama_files import read_llama
 from course_lab.examine.lost_gradient import lost_at_the_start
 from course_lab.examine.matrices import read
 from course_lab.examine.measures import Spectra

@@ -8,10 +8,10 @@ import json
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 from tokenizers.processors import TemplateProcessing
 
+from course_lab.corpora.piece_text import PieceTextEncoding
 from course_lab.vocabulary import PieceVocabulary, Vocabulary
 from course_lib.data.bpe import BLANK
 from course_lib.data.corpus import EOS, UNK
-from course_lib.data.piece_text import PieceTextEncoding
 
 FILE = "tokenizer.json"
 

@@ -1,7 +1,4 @@
-"""Where corpora and the reader's progress lie.
-
-The only place of the library that reads the course's own environment variables.
-"""
+"""Where corpora lie: the library's only place that reads an environment variable of the course."""
 
 import os
 from pathlib import Path
@@ -25,13 +22,3 @@ def corpora() -> Path:
 def cache() -> Path:
     """Return the folder of what is expensive to derive; it may be deleted at any time."""
     return home() / ".course-cache"
-
-
-def progress() -> Path:
-    """Return the folder of the exercises' record: `COURSE_PROGRESS` if it is set, else `runs`."""
-    return home() / Path(os.environ.get("COURSE_PROGRESS") or "runs").expanduser()
-
-
-def strict_exercises() -> bool:
-    """Return whether `COURSE_EXERCISES=strict`, so that tests take a wrong answer for an error."""
-    return os.environ.get("COURSE_EXERCISES") == "strict"

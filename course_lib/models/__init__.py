@@ -3,6 +3,7 @@
 from course_lib.models.awd_lstm import AWDLSTM
 from course_lib.models.input_embedding import InputEmbedding
 from course_lib.models.language_model import LanguageModel, OutputModel, Step, TranslationModel
+from course_lib.models.llama import Llama, LlamaShape
 from course_lib.models.lstm import VariationalLSTM
 from course_lib.models.lstm_translator import LSTMTranslator
 from course_lib.models.qrnn import QRNN
@@ -13,4 +14,4 @@ from course_lib.models.transformer_xl import TransformerXL
 
 __all__ = ["AWDLSTM", "QRNN", "RHN", "LSTMTranslator", "LanguageModel", "OutputModel", "Step"]
 __all__ += ["InputEmbedding", "Transformer", "TransformerXL", "TranslationModel"]
-__all__ += ["VariationalLSTM", "detach"]
+__all__ += ["Llama", "LlamaShape", "VariationalLSTM", "detach"]

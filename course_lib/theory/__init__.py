@@ -1,10 +1,6 @@
 """The papers' theorems as functions whose claims can be checked on numbers."""
 
-from course_lib.theory.bottleneck import (
-    HiddenSize,
-    hidden_size,
-    rank_bound,
-)
+from course_lib.theory.bottleneck import HiddenSize, hidden_size, rank_bound
 from course_lib.theory.gao2019 import (
     Hull,
     Merikoski,

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 import course_lab
 from course_lab import corpora, results
 from course_lab.cli import application
+from course_lab.corpora.piece_text import PieceText
 from course_lab.final_figures import per_word
 from course_lab.keep import check_name
 from course_lab.own_text import absolute
@@ -18,7 +19,6 @@ from course_lab.planned import Planned, command, earlier
 from course_lab.plans import read_plan
 from course_lab.vocabulary import vocabulary_from_dict, vocabulary_to_dict
 from course_lib.data import folders
-from course_lib.data.piece_text import PieceText
 from course_lib.errors import CourseError
 
 TIED, CACHE = "ptb/vd-lstm-200/tied", "ptb/awd-lstm/softmax/continuous-cache"

@@ -23,7 +23,7 @@ from course_lab.examine import (
     atlas,
     atlas_rows,
     gguf_files,
-    llama,
+    llama_files,
     onnx_files,
     quantised,
     real_models,
@@ -812,7 +812,7 @@ def llama_file(path, tensors=None, **changes):
 
 
 def test_a_llama_predicts_from_what_came_before(tmp_path):
-    model = llama.read_llama(llama_file(tmp_path / "m.gguf"))
+    model = llama_files.read_llama(llama_file(tmp_path / "m.gguf"))
     ids = torch.tensor([1, 5, 7, 2, 9, 3])
     log_prob = model.log_prob(ids)
     assert log_prob.shape == (6, N)
@@ -867,7 +867,7 @@ def in_transformers(transformers, tensors, shape, tied=True):
 def test_a_llama_agrees_with_transformers(tmp_path):
     transformers = pytest.importorskip("transformers")
     tensors = llama_tensors()
-    model = llama.read_llama(llama_file(tmp_path / "m.gguf"))
+    model = llama_files.read_llama(llama_file(tmp_path / "m.gguf"))
     ids = torch.arange(20) % N
     with torch.no_grad():
         theirs = in_transformers(transformers, tensors, SHAPE)(ids[None]).logits[0]
@@ -878,7 +878,7 @@ def test_a_llama_agrees_with_transformers(tmp_path):
 def test_smollm2_agrees_with_transformers():
     transformers = pytest.importorskip("transformers")
     path = PACKAGED["smollm2"].path
-    model = llama.read_llama(path)
+    model = llama_files.read_llama(path)
     metadata = gguf_files.contents(path).metadata
     shape = {key: metadata[f"llama.{key}"] for key in SHAPE}
     ids = torch.tensor(
@@ -905,8 +905,8 @@ def test_smollm2_agrees_with_llama_cpp():
         told = server.handle_completions({"prompt": ids, "temperature": 0, **options})
         return told["choices"][0]
 
-    model = llama.read_llama(path)
-    encode = llama.tokenizer(path, gguf_files.contents(path))
+    model = llama_files.read_llama(path)
+    encode = llama_files.tokenizer(path, gguf_files.contents(path))
     ids = encode.encode(
         "The sun rises in the east and sets in the west. Birds sing in the morning, and people "
         "go to work. In the evening the family eats dinner together."
@@ -930,19 +930,20 @@ def test_smollm2_agrees_with_llama_cpp():
 @pytest.mark.skipif(not PACKAGED["smollm2"].path.is_file(), reason="SmolLM2 has not been fetched")
 def test_smollm2_goes_on_with_a_sentence():
     path = PACKAGED["smollm2"].path
-    encode = llama.tokenizer(path, gguf_files.contents(path))
+    encode = llama_files.tokenizer(path, gguf_files.contents(path))
     ids = encode.encode("The capital of France is").ids
     assert (
-        encode.decode(llama.read_llama(path).generate(ids, 1)) == "The capital of France is Paris"
+        encode.decode(llama_files.read_llama(path).generate(ids, 1))
+        == "The capital of France is Paris"
     )
 
 
 def test_the_encoding_of_a_gguf_file(tmp_path):
     path = llama_file(tmp_path / "m.gguf")
-    encode = llama.tokenizer(path, gguf_files.contents(path))
+    encode = llama_files.tokenizer(path, gguf_files.contents(path))
     assert encode.encode("the saw<end>").tokens == ["the", "Ġ", "s", "a", "w", "<end>"]
     assert encode.decode(encode.encode(TEXT).ids) == TEXT
-    assert llama.tokenizer(path, gguf_files.contents(word_file(tmp_path / "n.gguf"))) is None
+    assert llama_files.tokenizer(path, gguf_files.contents(word_file(tmp_path / "n.gguf"))) is None
 
 
 def test_repairs_of_a_gguf_model_have_their_perplexity(tmp_path):
@@ -959,8 +960,8 @@ def test_repairs_of_a_gguf_model_have_their_perplexity(tmp_path):
     assert abs(topped["perplexity"] / found.metrics["perplexity"] - 1) > 1e-3
     # by hand
     corpus = corpora.load(folder)
-    model = llama.read_llama(path)
-    encode = llama.tokenizer(path, gguf_files.contents(path))
+    model = llama_files.read_llama(path)
+    encode = llama_files.tokenizer(path, gguf_files.contents(path))
     ids = torch.tensor(encode.encode(corpus.decode(corpus.valid)).ids)
     assert len(ids) > 64  # longer than the model's context, which begins anew
     losses = []
@@ -988,14 +989,14 @@ def test_repairs_of_a_gguf_model_have_their_perplexity(tmp_path):
 )
 def test_a_shape_that_cannot_be_run_says_why(tmp_path, change, why):
     with pytest.raises(CourseError, match=why):
-        llama.read_llama(llama_file(tmp_path / "m.gguf", **change))
+        llama_files.read_llama(llama_file(tmp_path / "m.gguf", **change))
 
 
 def test_a_plain_llama_may_say_what_is_plain(tmp_path):
     said = {"rope.dimension_count": 8, "rope.scaling.factor": 1.0, "attention.key_length": 8}
-    llama.read_llama(llama_file(tmp_path / "m.gguf", **said))
+    llama_files.read_llama(llama_file(tmp_path / "m.gguf", **said))
     output = {"output.weight": gaussian(N, 32).float()}
-    model = llama.read_llama(llama_file(tmp_path / "m.gguf", llama_tensors() | output))
+    model = llama_files.read_llama(llama_file(tmp_path / "m.gguf", llama_tensors() | output))
     assert torch.equal(model.W, output["output.weight"]) and model.words is not model.W
 
 
@@ -1003,7 +1004,7 @@ def test_a_plain_llama_may_say_what_is_plain(tmp_path):
 def test_a_tensor_that_would_be_passed_over_is_refused(tmp_path, name):
     path = llama_file(tmp_path / "m.gguf", llama_tensors() | {name: torch.ones(32)})
     with pytest.raises(CourseError, match=f"m.gguf has {name}, which this forward pass"):
-        llama.read_llama(path)
+        llama_files.read_llama(path)
 
 
 @pytest.mark.parametrize("name", llama_tensors())
@@ -1011,16 +1012,16 @@ def test_a_tensor_of_another_shape_is_refused_by_its_name(tmp_path, name):
     tensors = llama_tensors()
     tensors[name] = torch.ones(tensors[name].shape[0], 64)
     with pytest.raises(CourseError, match=f"{name} has the shape .*64.*, not "):
-        llama.read_llama(llama_file(tmp_path / "m.gguf", tensors))
+        llama_files.read_llama(llama_file(tmp_path / "m.gguf", tensors))
 
 
 def test_another_architecture_is_not_run(tmp_path):
     path = word_file(tmp_path / "m.gguf", {"general.architecture": "mamba"})
     with pytest.raises(CourseError, match="only llama can be run"):
-        llama.read_llama(path)
+        llama_files.read_llama(path)
     np.save(tmp_path / "m.npy", np.eye(3))
     with pytest.raises(CourseError, match="m.npy is no GGUF file"):
-        llama.read_llama(tmp_path / "m.npy")
+        llama_files.read_llama(tmp_path / "m.npy")
 
 
 def test_a_hugging_face_model_has_its_perplexity(tmp_path):

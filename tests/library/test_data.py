@@ -16,11 +16,11 @@ from course_lab import corpora
 from course_lab.cli.data import app
 from course_lab.corpora import archives
 from course_lab.corpora.download import absent
+from course_lab.corpora.piece_text import from_pieces
 from course_lab.corpora.registry import DOWNLOADS
 from course_lib import data
 from course_lib.data import folders
 from course_lib.data.corpus import blocks_of, from_texts
-from course_lib.data.piece_text import from_pieces
 from course_lib.errors import CourseError
 
 WORDS = st.text("abcdé<>.", min_size=1, max_size=3).filter(lambda w: w not in (data.EOS, data.UNK))
