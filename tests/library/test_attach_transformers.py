@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
+from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import (
@@ -280,51 +281,58 @@ def test_other_architectures_are_compared_as_well():
         course_lib.attach(mixtral)
 
 
-class LoRA(nn.Module):
-    """A head with an adapter of PEFT's shape: `weight` is the frozen matrix alone."""
+def adapted(name, *targets):
+    """A model with PEFT's low-rank adapters beside some of its linear layers."""
+    config = LoraConfig(target_modules=list(targets), r=2, task_type="CAUSAL_LM")
+    return get_peft_model(build(name), config).eval()
 
-    def __init__(self, base_layer):
-        super().__init__()
-        self.base_layer = base_layer.requires_grad_(False)
-        self.lora_A = nn.Linear(D, 2, bias=False)
-        self.lora_B = nn.Linear(2, N, bias=False)
-        nn.init.zeros_(self.lora_B.weight)
 
-    weight = property(lambda self: self.base_layer.weight)
-    bias = property(lambda self: self.base_layer.bias)
-
-    def forward(self, x):
-        return self.base_layer(x) + self.lora_B(self.lora_A(x))
+def learn_by_chance(model):
+    """Give every adapter numbers, as training does; they begin with none."""
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            nn.init.normal_(parameter)
 
 
 def test_an_adapter_on_the_head_is_refused_before_and_after_it_has_learnt():
-    model = build("Llama")
-    model.lm_head = LoRA(model.lm_head)
+    model = adapted("Llama", "lm_head")
     with pytest.raises(CourseError, match="merge or switch off what is added to its head, as LoRA"):
         course_lib.attach(model)
     model.requires_grad_(False)
     course_lib.attach(model)  # it adds nothing yet, and never will
-    nn.init.normal_(model.lm_head.lora_B.weight)
+    learn_by_chance(model)
     with pytest.raises(CourseError, match="merge or switch off what is added to its head, as LoRA"):
         course_lib.attach(model)
+    merged, ids = model.merge_and_unload(), tokens(2, 9)
+    attached = course_lib.attach(merged)
+    torch.testing.assert_close(attached(ids, labels=ids).loss, merged(ids, labels=ids).loss)
 
 
-class Wrapped(nn.Module):
-    """A model inside another, which generates by the inner one, as PEFT's adapters have it."""
-
-    def __init__(self, base):
-        super().__init__()
-        self.base = base
-        self.get_output_embeddings = base.get_output_embeddings
-
-    def get_base_model(self):
-        return self.base
-
-    def forward(self, *arguments, **options):
-        return self.base(*arguments, **options)
-
-    def generate(self, *arguments, **options):
-        return self.base.generate(*arguments, **options)
+def test_adapters_within_the_model_learn_under_an_attached_layer(tmp_path):
+    """The matrix stays as it was, and so does all else but the adapters and the new layer."""
+    model, ids = adapted("Llama", "q_proj", "v_proj"), tokens(2, 9)
+    learn_by_chance(model)
+    same = course_lib.attach(model)
+    torch.testing.assert_close(same(ids, labels=ids).loss, model(ids, labels=ids).loss)
+    attached = course_lib.attach(model, partial(MixtureOfSoftmaxes, components=3))
+    before = {name: p.detach().clone() for name, p in attached.named_parameters()}
+    optimiser = torch.optim.SGD(attached.parameters(), lr=1.0)
+    attached(ids, labels=ids).loss.backward()
+    optimiser.step()
+    moved = {n for n, p in attached.named_parameters() if not torch.equal(p, before[n])}
+    assert {name.rpartition(".")[0] for name in moved if "model." in name} == {
+        f"model.base_model.model.model.layers.{i}.self_attn.{part}_proj.lora_{side}.default"
+        for i in range(2)
+        for part in "qv"
+        for side in "AB"
+    }
+    assert any(name.startswith("output_layer.") for name in moved)
+    # what PEFT saves, and what the layer saves, give the same loss in a fresh model
+    model.save_pretrained(tmp_path)
+    again = PeftModel.from_pretrained(build("Llama"), tmp_path).eval()
+    renewed = course_lib.attach(again, partial(MixtureOfSoftmaxes, components=3))
+    renewed.output_layer.load_state_dict(attached.output_layer.state_dict())
+    torch.testing.assert_close(renewed(ids, labels=ids).loss, attached(ids, labels=ids).loss)
 
 
 # --- texts ---------------------------------------------------------------------------------------
@@ -365,7 +373,7 @@ def test_the_model_generates_the_text_that_the_layer_says(name, kind):
 
 
 def test_a_wrapped_model_generates_the_layer_s_text():
-    attached = attach(Wrapped(build("Gemma-2")), "Gemma-2", MixtureOfSoftmaxes)
+    attached = attach(adapted("Gemma-2", "q_proj"), "Gemma-2", MixtureOfSoftmaxes)
     said(attached, "Gemma-2", tokens(8, 4), 2)
 
 
@@ -377,7 +385,7 @@ def memorised():
             yield pytest.param(name, kind, marks=() if often else pytest.mark.nightly)
 
 
-@pytest.mark.parametrize("name, kind", memorised())
+@pytest.mark.parametrize("name, kind", list(memorised()))
 def test_a_memorised_text_is_generated(name, kind):
     attached = attach(build(name), name, kind)
     text = tokens(2, 9)
