@@ -267,6 +267,52 @@ def training(
         print(f"kept {', '.join(map(str, [*kept, path]))}")
 
 
+@app.command("examine")
+def examine(
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the table in data/results, for the website.")
+    ] = False,
+):
+    """Examine the packaged models: seconds, peak memory, verdict and advice of each.
+
+    Every examination is a process of its own; all of them take about six minutes on two cores.
+    """
+    from benchmarks import examining, timing
+
+    rows = []
+    for row in examining.examined():
+        rows.append(row)
+        print(f"\n{row['model']}: {row['seconds']:.0f} s, {row['MB'] / 1024:.1f} GB", flush=True)
+        print(f"  {row['verdict']}{timing.remark(row)}")
+        for advice in row["advice"]:
+            print(f"  {advice}")
+    if keep:
+        print("kept:", timing.keep(examining.TABLE, rows, 1))
+
+
+@app.command("other-tools")
+def other_tools(
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the table in data/results, for the website.")
+    ] = False,
+):
+    """Compare the examiner's numbers with those of two packages, which have to be installed."""
+    from benchmarks import examining
+    from course_lab import results
+
+    rows = []
+    for row in examining.beside_other_tools():
+        rows.append(row)
+        print(
+            f"{row['model']:<18} IsoScore {row['IsoScore']:.4f}, theirs "
+            f"{row['their IsoScore']:.4f}; stable rank {row['stable rank']:.4g}, theirs "
+            f"{row['their stable rank']:.4g}; alpha {row['alpha']:.2f}",
+            flush=True,
+        )
+    if keep:
+        print("kept:", results.write_table(examining.BESIDE, {"rows": rows}))
+
+
 def _known_tables(names: Iterable[str]) -> None:
     """Raise CourseError for a table that is not kept, before a row of it is measured."""
     from benchmarks.output_layers import TABLE

@@ -1,5 +1,6 @@
 """Time and memory of whole training steps, against the plain PyTorch way of writing them."""
 
+import os
 import re
 import statistics
 import time
@@ -160,17 +161,20 @@ def undisturbed(measure: Callable[[], dict], tries: int = 3) -> dict:
 
 
 class Watch:
-    """Sees how much of the machine other processes take from now on."""
+    """Sees how much of the machine other processes than our own take from now on."""
 
     def __init__(self):
         self.started = self._now()
 
     def _now(self) -> tuple[float, float, float]:
-        """Return the seconds that all processors have worked, this process has, and a clock's."""
+        """Return the seconds that all processors have worked, we have, and a clock's.
+
+        We are this process, and the processes of its own that have ended.
+        """
         times = psutil.cpu_times()._asdict()
         idle = ("idle", "iowait", "guest", "guest_nice")  # a guest's time is in the user's, too
         worked = sum(seconds for kind, seconds in times.items() if kind not in idle)
-        return worked, time.process_time(), time.perf_counter()
+        return worked, sum(os.times()[:4]), time.perf_counter()
 
     def others(self) -> float:
         """Return the share of all processors' time that other processes took, in [0, 1]."""

@@ -112,6 +112,7 @@ def sources(executed: Path, commands: dict[str, typer.Typer]) -> Iterator[Path]:
         site_pages.write_progress(lessons, source / "generated")
         site_pages.write_commands(commands, source / "generated")
         site_pages.write_speed(source / "generated")
+        site_pages.write_examinations(source / "generated")
         site_pages.write_lab_log(source / "generated")
         site_pages.write_guides(source)
         reference.write_pages(source / "reference")

@@ -135,6 +135,53 @@ def write_speed(folder: Path) -> None:
     (folder / "speed.md").write_text(text, "utf-8")
 
 
+def write_examinations(folder: Path) -> None:
+    """Write what it takes to examine the packaged models, and what other tools say of them."""
+    from benchmarks.examining import BESIDE
+    from benchmarks.examining import TABLE as EXAMINED
+    from course_lab import results
+
+    kept = results.tables(EXAMINED.split("/KIND")[0])
+    beside = kept.pop(BESIDE, None)
+    parts = []
+    for table in kept.values():
+        heads = ["", "words × size", "seconds", "peak memory, GB", "verdict and advice"]
+        rows = [
+            [
+                row["model"],
+                f"{row['words']:,} × {row['size']}",
+                f"{row['seconds']:.0f}",
+                f"{row['MB'] / 1024:.1f}",
+                " ".join([row["verdict"], *row["advice"]]),
+            ]
+            for row in table["rows"]
+        ]
+        parts += [f"On {table['machine']}. {_measured_on(table)}", markdown_table(heads, rows)]
+    text = "\n".join(parts) or "No examination is kept yet.\n"
+    (folder / "examinations.md").write_text(text, "utf-8")
+    (folder / "other-tools.md").write_text(_other_tools(beside), "utf-8")
+
+
+def _other_tools(table: dict | None) -> str:
+    """Return the table of our numbers beside those of IsoScore and WeightWatcher."""
+    if table is None:
+        return "No comparison is kept yet.\n"
+    heads = ["", "IsoScore, ours", "the package", "stable rank, ours", "WeightWatcher", "its α"]
+    rows = [
+        [
+            row["model"],
+            f"{row['IsoScore']:.4f}",
+            f"{row['their IsoScore']:.4f}",
+            f"{row['stable rank']:.4g}",
+            f"{row['their stable rank']:.4g}",
+            f"{row['alpha']:.2f}",
+        ]
+        for row in table["rows"]
+    ]
+    versions = ", ".join(f"{k} {v}" for k, v in table["rows"][0]["versions"].items())
+    return f"Computed with {versions}.\n\n{markdown_table(heads, rows)}"
+
+
 def _measured_on(table: dict) -> str:
     """Return a sentence on how a table, or a row of it, was measured."""
     origin = table["provenance"]

@@ -142,6 +142,7 @@ class Examination:
             "severity": self.diagnosis.severity,
             "named_from": NAMED,
             "findings": findings,
+            "advice": [finding.remedy for finding in self.unusual],
             "metrics": self.metrics,
             "repairs": self.repairs,
             "equal_or_nearly_so": [

@@ -16,6 +16,7 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from typer.testing import CliRunner
 
+from benchmarks import examining
 from course_lab import corpora, examine, notebook_source, results
 from course_lab.cli import application
 from course_lab.corpora.packaged import PACKAGED, Packaged, Wheel, fetch_packaged
@@ -1455,13 +1456,27 @@ def test_folders_of_other_shapes(tmp_path, kind):
     assert topped["perplexity"] != pytest.approx(found.metrics["perplexity"], rel=1e-3)
 
 
-def test_the_how_to_s_own_columns_are_those_of_the_atlas():
-    """Beside other packages' numbers, which no command here can compute again."""
-    page = (Path(__file__).parents[2] / "docs/how-to/examine.md").read_text("utf-8")
-    cells = [line.split("|")[1:-1] for line in page.splitlines() if line.startswith("| `")]
+def test_other_tools_say_the_same_of_what_both_compute():
+    """In the kept table, and in the atlas, to the digits that it has."""
     measures = {row["name"]: row["measures"] for row in atlas.atlas()}
-    told = {row[0].strip(" `"): [float(cell) for cell in row[1:]] for row in cells if len(row) == 6}
-    assert len(told) == 5
-    for name, (isoscore, theirs, stable, weightwatcher, _) in told.items():
-        assert isoscore == theirs == measures[name]["IsoScore"]
-        assert stable == weightwatcher == measures[name]["stable rank"]
+    rows = results.read_table(examining.BESIDE)["rows"]
+    assert [row["model"] for row in rows] == list(examining.COMPARED)
+    for row in rows:
+        for name in ("IsoScore", "stable rank"):
+            assert row[name] == pytest.approx(row[f"their {name}"], rel=1e-4)
+            assert row[name] == pytest.approx(measures[row["model"]][name], rel=1e-3)
+
+
+def test_kept_examinations_give_the_verdicts_of_this_examiner():
+    """A severity that is judged otherwise today would leave the page behind."""
+    kept = results.tables("benchmarks/examine")
+    kept.pop(examining.BESIDE)
+    assert kept
+    for table in kept.values():
+        assert [row["model"] for row in table["rows"]] == [" ".join(c) for c in examining.CASES]
+        for row in table["rows"]:
+            name = row["model"].split()[0]
+            (listed,) = (r for r in atlas.atlas() if r["name"] == name)
+            assert (row["words"], row["size"]) == (listed["words"], listed["size"])
+            assert 0 < row["seconds"] < 600 and 0 < row["MB"] < 2**14
+            assert row["verdict"] and bool(row["advice"]) == ("is usual" not in row["verdict"])
