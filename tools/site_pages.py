@@ -145,18 +145,24 @@ def write_examinations(folder: Path) -> None:
     beside = kept.pop(BESIDE, None)
     parts = []
     for table in kept.values():
-        heads = ["", "words × size", "seconds", "peak memory, GB", "verdict and advice"]
+        heads = ["", "words × size", "seconds", "peak memory, GB"]
         rows = [
             [
                 row["model"],
                 f"{row['words']:,} × {row['size']}",
                 f"{row['seconds']:.0f}",
                 f"{row['MB'] / 1024:.1f}",
-                " ".join([row["verdict"], *row["advice"]]),
             ]
             for row in table["rows"]
         ]
         parts += [f"On {table['machine']}. {_measured_on(table)}", markdown_table(heads, rows)]
+        # verdicts, each once: a search for first places changes none
+        said: dict[str, str] = {}
+        for row in table["rows"]:
+            told = f"{row['verdict']} {' '.join(['*Advice:*', *row['advice']])}"
+            said.setdefault(told if row["advice"] else row["verdict"], row["model"])
+        verdicts = "\n".join(f"- `{model}`: {told}" for told, model in said.items())
+        parts.append(f"What is found, and advised:\n\n{verdicts}\n")
     text = "\n".join(parts) or "No examination is kept yet.\n"
     (folder / "examinations.md").write_text(text, "utf-8")
     (folder / "other-tools.md").write_text(_other_tools(beside), "utf-8")
