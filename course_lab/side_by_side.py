@@ -1,5 +1,6 @@
 """The methods of a plan side by side: each at the setting that is best on validation text."""
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,23 +21,25 @@ SHAPE = {  # what is told of a cloud of words, by the name that readers see
 
 
 def runs_of(of: Evidence, plan: str) -> "pd.DataFrame":
-    """Return a row for each kept run of a plan: method, setting, seed, model, perplexities, cloud.
+    """Return a row for each run of a plan: method, setting, seed, model, perplexities, cloud.
 
-    of: the results to go by.
+    of: the results to go by. A run that is not kept has no number in its row, and a sentence
+        below the cell says how many lack.
     plan: its name under data/plans. Its table has a row for each `model`.
     """
     import pandas as pd
 
     rows = []
     names = tables.models_of(plans.read_plan(plan))
-    for name, (planned, run) in zip(names, evidence.of_plan(of, plan), strict=True):
-        if run is None:
-            continue
+    found = evidence.of_plan(of, plan)
+    for name, (planned, run) in zip(names, found, strict=True):
         row = {"method": method_of(planned), "setting": planned.variant, "seed": planned.seed}
         row["model"] = name
-        row |= {split: run.figure(f"{split}_perplexity") for split in ("valid", "test")}
-        cloud = run.content["metrics"]["geometry"]
+        for split in ("valid", "test"):
+            row[split] = run.figure(f"{split}_perplexity") if run else math.nan
+        cloud = run.content["metrics"]["geometry"] if run else untested.Blank()
         rows.append(row | {name: figure(cloud) for name, figure in SHAPE.items()})
+    untested.say_how_many(sum(run is None for _, run in found), len(found))
     return pd.DataFrame(rows)
 
 
@@ -55,14 +58,15 @@ def at_best(runs: "pd.DataFrame") -> "pd.DataFrame":
     """Return the runs of each method at its setting of least mean validation loss.
 
     Only settings with as many seeds as any of the method are compared: a lucky seed must not win.
-    The new column `tried` is the number of the method's settings, those with fewer seeds included.
+    Of a method of which no run is kept the first setting stands for all. The new column `tried` is
+    the number of the method's settings, those with fewer seeds included.
     """
     losses = runs.assign(loss=np.log(runs.valid)).groupby(["method", "setting"]).loss
-    size = losses.size()
-    means = losses.mean()[size == size.groupby("method").transform("max")]
-    best = set(means.groupby("method").idxmin())
+    seeds = losses.count()
+    means = losses.mean()[seeds == seeds.groupby("method").transform("max")]
+    best = set(means.fillna(math.inf).groupby("method").idxmin())
     pairs = zip(runs.method, runs.setting, strict=True)
-    tried = size.groupby("method").size()
+    tried = seeds.groupby("method").size()
     chosen = runs[[pair in best for pair in pairs]]
     return chosen.assign(tried=chosen.method.map(tried))
 
@@ -77,8 +81,16 @@ def judged(best: "pd.DataFrame", plan: str, baseline: str) -> "pd.DataFrame":
     return table.loc[models].set_axis(models.index)
 
 
+def roundest(table: "pd.DataFrame") -> str:
+    """Return the method whose rare words have the least mean cosine, or `UNTESTED`."""
+    cosines = table["cosine of rare words"].dropna()
+    return untested.UNTESTED if cosines.empty else str(cosines.idxmin())
+
+
 def alike(table: "pd.DataFrame", within: float) -> dict[str, list[str]]:
     """Return the methods of which no figure is further than `within` from a method before them.
+
+    A method without results is like no other.
 
     table: a row of figures for each method. Keys are the first methods, in the table's order; the
     values are their likes.
@@ -86,7 +98,7 @@ def alike(table: "pd.DataFrame", within: float) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
     for name, row in table.iterrows():
         for first in groups:
-            if (row - table.loc[first]).abs().max() < within:
+            if (row - table.loc[first]).abs().max(skipna=False) < within:
                 groups[first].append(str(name))
                 break
         else:

@@ -50,8 +50,7 @@ def read(runs: Iterable[Planned]) -> list[Any]:
     """
     planned = list(runs)
     here = [(results.kept_folder() / run.key / "result.json").exists() for run in planned]
-    if not all(here):
-        say(f"Of {len(here)} runs of this part of the lesson {here.count(False)} are {UNTESTED}.")
+    say_how_many(here.count(False), len(here))
     pairs = zip(planned, here, strict=True)
     return [results.read_kept(run.key) if kept else Blank() for run, kept in pairs]
 
@@ -90,6 +89,16 @@ def difference(row: "pd.Series", digits: int = 1) -> str:
     return statistics.written(mean, low, high, f"+.{digits}f", " %") or UNTESTED
 
 
+def spearman(x: Iterable[float], y: Iterable[float]) -> statistics.Correlation:
+    """Return the rank correlation of the pairs that are known; of fewer than four no number."""
+    import numpy as np
+
+    pairs = np.array([pair for pair in zip(x, y, strict=True) if not np.isnan(pair).any()])
+    if len(pairs) < 4:
+        return statistics.Correlation(math.nan, math.nan, math.nan, math.nan, len(pairs))
+    return statistics.spearman(*pairs.T)
+
+
 def drawn(models: "pd.DataFrame", margin: float, title: str) -> "Figure":
     """Return `plots.differences` of a table's models; an empty figure if none has a difference."""
     from course_lab import plots
@@ -108,6 +117,12 @@ def interval(values: Iterable[float], digits: int = 2) -> str:
     m = mean(values)
     ends = (m.low, m.high) if m.n > 1 else (math.nan, math.nan)
     return statistics.written(m.mean, *ends, f".{digits}f") or UNTESTED
+
+
+def say_how_many(missing: int, runs: int) -> None:
+    """Display how many of the runs of a part of the lesson are not kept, if any."""
+    if missing:
+        say(f"Of {runs} runs of this part of the lesson {missing} are {UNTESTED}.")
 
 
 def say(sentence: str) -> None:

@@ -456,7 +456,8 @@ figures = figures.assign(loss=judged.difference.fillna(0) / 100)
 alike = side_by_side.alike(figures, within=0.02)
 first = judged.loc[list(alike)]
 first.index = [" = ".join([name, *same]) for name, same in alike.items()]
-rounder = first["cosine of rare words"].idxmin()
+rounder = side_by_side.roundest(first)
+its_loss = first.difference.get(rounder, torch.nan)
 
 # %% tags=["hide-input"]
 plots.show(
@@ -475,7 +476,7 @@ display(
         f"a row. At their chosen setting {', '.join(alike['tied'])} do "
         f"nothing. {sum(judged.verdict == 'better')} of {len(judged) - 1} "
         f"methods are better than the baseline. The cloud of {rounder} is "
-        f"the roundest, at {first.difference[rounder]:+.0f} % perplexity."
+        f"the roundest, at {its_loss:+.0f} % perplexity."
     )
 )
 

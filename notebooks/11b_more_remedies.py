@@ -63,7 +63,7 @@ from IPython.display import Code, Markdown, display
 # %%
 import course_lab
 from course_lab import claims, evidence, overrides, plans
-from course_lab import plots, side_by_side, statistics
+from course_lab import plots, side_by_side, untested
 from course_lab.progress import check
 from course_lib import data, output_layers as layers
 from course_lib.metrics import geometry
@@ -482,7 +482,7 @@ alike = side_by_side.alike(figures, within=0.02)
 points = judged.loc[list(alike)]
 measures = ["σ₂/σ₁", "cosine of rare words"]
 loss = points.difference.fillna(0)
-ratio, cosine = (statistics.spearman(points[m], loss) for m in measures)
+ratio, cosine = (untested.spearman(points[m], loss) for m in measures)
 points.index = [
     f"{name} and {len(same)} more" if same else name
     for name, same in alike.items()

@@ -201,9 +201,16 @@ def loss_against_cloud(table, measures) -> Figure:
     """Draw a named point for each method: its loss against measures of its cloud, one a panel.
 
     table: rows by method, with the column difference, which the baseline lacks, and the measures.
+        A method that lacks a measure has no point.
     measures: names of two columns.
     """
     figure, axes = panels(1, 2, height=4.8, sharey=True)
+    axes[0].set_ylabel("perplexity against the baseline, %")
+    for ax, column in zip(axes, measures, strict=True):
+        ax.set_xlabel(column)
+    table = table.dropna(subset=list(measures))
+    if table.empty:
+        return figure
     y = table["difference"].fillna(0).to_numpy(float)
     gap = 0.075 * np.ptp(y)
     for ax, column in zip(axes, measures, strict=True):
@@ -232,8 +239,6 @@ def loss_against_cloud(table, measures) -> Figure:
                     path_effects=HALO,
                     **style,
                 )
-        ax.set_xlabel(column)
-    axes[0].set_ylabel("perplexity against the baseline, %")
     return figure
 
 

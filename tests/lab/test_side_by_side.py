@@ -1,9 +1,12 @@
 """Methods of a plan: their names, their best settings, and which of them do the same."""
 
+import math
+
 import pandas as pd
 
-from course_lab import evidence, side_by_side
+from course_lab import evidence, side_by_side, untested
 from course_lab.planned import Planned
+from course_lab.plans import read_plan
 
 TIED, UNTIED = ("docstrings/transformer-128/" + name for name in ("tied", "untied"))
 
@@ -58,3 +61,33 @@ def test_the_kept_runs_of_lesson_11_have_every_figure():
     runs = side_by_side.runs_of(evidence.read(), "lessons-11")
     assert {"tied", "tied + sgd", "untied + coupled-adam", "muon"} <= set(runs.method)
     assert not runs.isna().any(axis=None) and set(runs.seed) == {1, 2, 3}
+
+
+def test_runs_that_are_not_kept_have_rows_without_numbers(monkeypatch):
+    """The sentence counts them, the first setting stands for all, and nothing is like another."""
+    said = []
+    monkeypatch.setattr(untested, "say", said.append)
+    runs = side_by_side.runs_of(evidence.Evidence((), (), {}), "lessons-11")
+    planned = read_plan("lessons-11").runs
+    assert len(runs) == len(planned)
+    assert runs[["valid", "test", *side_by_side.SHAPE]].isna().all(axis=None)
+    assert said == [
+        f"Of {len(runs)} runs of this part of the lesson {len(runs)} are {untested.UNTESTED}."
+    ]
+    best = side_by_side.at_best(runs)
+    assert set(best.method) == set(runs.method)
+    assert not best.groupby("method").setting.nunique().gt(1).any()
+    clouds = best.groupby("method")[list(side_by_side.SHAPE)].mean().assign(loss=0.0)
+    assert side_by_side.roundest(clouds) == untested.UNTESTED
+    assert not any(side_by_side.alike(clouds, within=0.02).values())
+
+
+def test_one_kept_run_decides_the_setting_of_its_method():
+    rows = [("a", "first", 1, math.nan), ("a", "second", 1, 90.0), ("a", "second", 2, math.nan)]
+    best = side_by_side.at_best(pd.DataFrame(rows, columns=["method", "setting", "seed", "valid"]))
+    assert set(best.setting) == {"second"} and set(best.tried) == {2}
+
+
+def test_the_roundest_has_the_least_cosine():
+    table = pd.DataFrame({"cosine of rare words": {"a": 0.4, "b": 0.1, "c": math.nan}})
+    assert side_by_side.roundest(table) == "b"

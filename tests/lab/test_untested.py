@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from course_lab import plans, results, side_by_side, tables, untested
+from course_lab import plans, results, side_by_side, statistics, tables, untested
 from course_lab.statistics import mean_interval
 from course_lib.errors import CourseError
 
@@ -93,3 +93,11 @@ def test_pairs_and_methods_are_rows_of_the_plans_table(plan):
     best = pd.DataFrame({"method": ["a", "a", "b"], "model": [baseline, baseline, model]})
     judged = side_by_side.judged(best, "lessons-06", "a")
     assert judged.p["b"] == expected.p and judged.verdict["a"] == "baseline"
+
+
+def test_a_rank_correlation_leaves_out_what_is_not_known():
+    x, y = [1.0, 2.0, math.nan, 3.0, 4.0], [2.0, 1.0, 5.0, 3.0, 4.0]
+    known = untested.spearman(x, y)
+    assert known == statistics.spearman([1.0, 2.0, 3.0, 4.0], [2.0, 1.0, 3.0, 4.0])
+    few = untested.spearman(x[:4], y[:4])
+    assert few.n == 3 and math.isnan(few.r)
