@@ -23,10 +23,10 @@
 # %% [markdown]
 # ## What you will learn
 #
-# - to read a speed record as evidence: what changed together, how often it was run, and against what;
+# - to read a speed record as evidence;
 # - to measure whether reading or predicting shapes a tied matrix;
-# - to say what a cap, a start and a missing momentum do to this one matrix;
-# - to put a claim, a repetition with seeds and the counter-evidence side by side.
+# - to say what a cap, a start and a missing momentum do to it;
+# - to hold a claim against a repetition with seeds.
 
 # %% [markdown]
 # ## Before you start
@@ -43,8 +43,6 @@
 # | quick | 1 | one CPU core | the same, for six epochs |
 # | standard | 15 | two CPU cores | the same, on the whole corpus |
 # | full | 5 | one GPU | the same |
-#
-# The comparison over seeds is read from results that are kept with the course.
 #
 # On Google Colab, run this in a first cell and restart the session:
 #
@@ -78,8 +76,7 @@ pd.set_option("display.max_colwidth", None)
 # %% [markdown]
 # ## Predict
 #
-# 1. One matrix reads and predicts, so it receives two gradients. Which of them is larger after a hundred
-#    steps: that of reading or that of predicting?
+# 1. One matrix reads and predicts, so it receives two gradients. Which is larger after a hundred steps?
 # 2. One record caps the logits by $15\tanh(l/15)$, others write $30\,\sigma(l/7.5)$ with the sigmoid
 #    $\sigma$. How far apart are the two distributions?
 # 3. Adam moves a rare row of a matrix that only reads. What share of the row's path falls into steps in which the
@@ -92,17 +89,19 @@ pd.set_option("display.max_colwidth", None)
 #
 # In the speed run [modded-nanogpt](https://github.com/KellerJordan/modded-nanogpt) everybody trains a language
 # model on one text until its validation loss is 3.28 nats, on eight H100 GPUs. The first record took 45 minutes,
-# and the fastest of 2026 take less than 90 seconds. In **parameter-golf** a model of 16 MB is trained for ten
-# minutes, in **slowrun** one is trained for long on little text. The log of **nanochat** also reports what failed.
+# and the fastest of 2026 take less than 90 seconds. In **parameter-golf** a model of 16 MB trains for ten
+# minutes, in **slowrun** one trains long on little text. The log of **nanochat**, a small public language
+# model, also reports what failed.
 #
-# A record is good evidence in two ways. Today it is measured many times, because its mean loss must be below
-# the target with $p < 0.01$. And it has to beat all that was found before. It is weak evidence in three ways: it
+# A record is good evidence in two ways. Today each record is run many times, because the rules ask that its mean
+# loss is below the target with $p < 0.01$. And it has to beat all that was found before. It is weak evidence in three ways: it
 # changes several things together, it speaks of one model and one budget, and it is the best of many tries.
 
 # %% [markdown]
 # ## One matrix or two
 #
-# A small tied Transformer learns 2,000 words of our docstrings. Its matrix receives the sum $G =
+# A small tied Transformer learns our docstrings, in the profile `quick` with the small vocabulary of lesson 11. Its
+# matrix receives the sum $G =
 # G_\text{read} + G_\text{predict}$. Reading reaches only the rows of words in the batch. Predicting reaches
 # all rows. The **share of reading** is $\|G_\text{read}\|^2 / (\|G_\text{read}\|^2 + \|G_\text{predict}\|^2)$
 # in the rows of a group of words. The **spread** of the contexts is the share of their squared length that is not
@@ -150,8 +149,8 @@ def look():
 
 
 # %% [markdown]
-# Record 53 of modded-nanogpt ties for two thirds of the training and unties then. At that step the second matrix
-# is a copy of the first, with Adam's memory.
+# Record 53 of modded-nanogpt ties for two thirds of the training and unties then. The second matrix
+# begins as a copy of the first, with Adam's memory.
 
 
 # %%
@@ -215,12 +214,11 @@ print("and falls below a hundredth:", least.iloc[:3].max() < 0.01)
 # %% [markdown]
 # **Figure 2.** At the start both gradients weigh the same. Then the share of reading falls with the spread, and
 # the table shows that the gradient of reading itself becomes small. The model first learns how frequent the words
-# are. For this all contexts may be the same. Equal contexts hardly depend on the words that were read, so hardly
-# any gradient reaches these words. For frequent words reading returns with the spread; for the others its share
+# are. For this all contexts may be the same, and then hardly any gradient reaches the words that were read. For frequent words reading returns with the spread; for the others its share
 # stays small. So after a hundred steps, the first prediction, most of the gradient comes from predicting.
 #
 # Lopardo et al. (2026) find that the gradient of predicting rules a tied matrix early in training. Therefore they
-# multiply the gradient of reading. In the library that is a hook:
+# multiply the gradient of reading, in the library by a hook:
 
 # %% tags=["hide-input"]
 display(Code(inspect.getsource(InputEmbedding.forward), language="python"))
@@ -242,8 +240,8 @@ print("the copies part at every step:", fall)
 print("frequent words part furthest:", end.idxmin() == "frequent words")
 
 # %% [markdown]
-# **Figure 3.** Once untied, the copies part at every step, those of frequent words furthest. The library keeps two
-# matrices from the beginning. Until the tie ends, the one that reads takes every step for both:
+# **Figure 3.** Once untied, the copies part at every step, those of frequent words furthest. The library has
+# two matrices from the beginning. Until the tie ends, the one that reads takes every step for both:
 
 # %% tags=["hide-input"]
 for method in (tying.TiedUntil.before_step, tying.TiedUntil.after_step):
@@ -253,11 +251,11 @@ for method in (tying.TiedUntil.before_step, tying.TiedUntil.after_step):
 # ## Rows that move without a gradient
 #
 # The matrix that reads has no gradient in most rows of a step. Adam's momentum $m$ still moves such a row. And
-# Adam's second moment $v$ falls with every silent step, so that the step is large when the word returns. **Ember**
+# Adam's second moment $v$ falls with every silent step, so that the path after the next gradient is long. **Ember**
 # (Shah 2026) keeps no momentum, and its second moment is one number a row times one number a column. Its author
 # uses it on both matrices.
 #
-# Here are both steps, and a count of how far they move the rows of the matrix that reads. We hold the model still,
+# Here are both steps, and how far they move the rows of the matrix that reads. We hold the model still,
 # so that both optimisers get the same gradients. A path of 1 is a step of the learning rate in every coordinate.
 
 
@@ -317,13 +315,14 @@ ours = ember_step(x.grad, torch.zeros(N, 1), torch.zeros(d), 1)
 print("the library's step is ours:", torch.allclose(-x, ours, rtol=1e-3))
 
 # %% [markdown]
-# The *idle share* of the path falls into steps without the word. This answers the third prediction: nearly all of
+# The *path for a use* is the whole path of a row, divided by the number of steps in which its word occurs. The
+# *idle share* of the path falls into steps without the word. This answers the third prediction: nearly all of
 # the path of a rare row is idle under Adam. The reason is $\beta_1 = 0.9$: a gradient goes $1 - \beta_1$ of its
-# path at once and the rest in the steps after it. So momentum delays the path and does not lengthen it. With
+# path at once and the rest in the steps after it. So momentum mostly delays the path. With
 # Ember, too, one use moves a rare row several times as far as a frequent row.
 #
 # [Ember's author](https://github.com/katop1234/ember) blames the second moment for steps on rare rows that are a
-# hundred times too large and more. Exercise 1 asks how large the step after a long silence is.
+# hundred times too large and more; exercise 1 asks about one.
 #
 # ## The cap
 #
@@ -372,9 +371,10 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 4.** The check above answers the second prediction: the two distributions are the same. The cap of
-# record 54 has a shift. It brakes likely words, at the right, more than unlikely ones. A cap of 30 hardly
-# touches our small model's logits, which learned without a cap.
+# **Figure 4.** To the second prediction: the two distributions are the same. The cap of
+# record 54 has a shift. It brakes likely words, at the right, more than unlikely ones. Its slope is below 1
+# everywhere, because its width exceeds its bound. A cap of 30 hardly touches our model's logits, in grey, which
+# learned without a cap.
 #
 # ## The start
 #
@@ -413,16 +413,16 @@ plots.show(
 
 # %% [markdown]
 # **Figure 5.** A random start is flat, and training bends it. The values of the trained matrix, which predicts,
-# are no power of $k$: a few are large, and the rest is nearly flat. Much of the first fall is the mean row, as in
-# lesson 2. The start at $1/\sqrt k$ is also shorter than the plain one, because only $\sigma_1$ stays.
+# are no power of $k$: a few are large, and the rest is nearly flat. Much of the first fall is the mean row. The
+# start at $1/\sqrt k$ is shorter than the plain one, because only $\sigma_1$ stays.
 #
 # ## Two losses
 #
 # **Past-decode regularisation** (Brahma 2018) asks the predicted distribution $p$ which word was just read. It
 # adds the cross-entropy of that word under $\mathrm{softmax}(W\tanh(A\sum_j p_j w_j))$, with a learned matrix $A$
 # and two learned biases that the formula leaves out. **Dispersion** (Liu et al. 2026) drives the contexts of a
-# sequence apart. Its loss is the logarithm of the mean of $e^{-\angle(h_t, h_s)/\pi\tau}$ over pairs of contexts.
-# Here are both losses in the library:
+# sequence apart. Its loss is the logarithm of the mean of $\exp(-\angle(h_t, h_u)/(\pi\tau))$ over pairs of contexts.
+# In the library:
 
 # %% tags=["hide-input"]
 for loss in (regularizers.PastDecode, regularizers.ContextDispersion):
@@ -435,7 +435,7 @@ for loss in (regularizers.PastDecode, regularizers.ContextDispersion):
 # Penn Treebank, with no learning rate tuned. We call these runs the *desk*. **Muon**, whose steps have equal
 # singular values, is there because its author warns against it on word matrices.
 #
-# - *source*: where it begins with *ours*, nobody else claims it.
+# - *source*: *ours* means that nobody else claims it.
 # - *claimed*: the effect of all that changed together.
 # - *ours*: 100 times the logarithm of the ratio of test perplexities, which is nearly per cent, with its 95 %
 #   interval over *pairs* of runs that share a seed.
@@ -451,27 +451,28 @@ table.set_index("trick")
 
 # %% [markdown]
 # Seconds are not perplexity, so only the signs compare. The first two rows are one comparison, read both
-# ways. They answer the fourth prediction: a record compares a whole model with the model before it, so both
-# records may be true.
+# ways. To the fourth prediction: a record compares a whole model with the one before it, so both may be true.
 
 # %% [markdown]
 # ## The evidence against
 #
-# Other people's statements speak against some tricks, or against reading too much into any.
+# Others say this against some tricks, or against reading too much into any.
 
 # %%
 records.against()
 
 # %% [markdown]
-# So a mechanism that is real, such as a row that moves without its word, may change no loss. A setting that is
+# So a fault that is real, such as updates that rounding swallows, may change no loss. A setting that is
 # tuned in a small model may harm a larger one. And the shape of the cloud does not tell how well a model predicts.
 
 # %% [markdown]
 # ## When not to use them
 #
 # - **Untying** adds a second matrix, which may hold most parameters of a small model.
-# - **A cap** below about $\frac12 \ln N$ lets no word have half of the probability.
-# - **Ember** spares idle rows only in a matrix that reads. A tied matrix has none.
+# - **A cap** $s$ below about $\frac12 \ln N$ lets no word have half of the probability, because no word is more
+#   than $e^{2s}$ times as likely as another.
+# - **Ember** spares idle rows only in a matrix that reads. A tied matrix has no idle rows, because predicting gives
+#   each row a gradient in every step.
 
 # %% [markdown]
 # ## Symbols
@@ -491,8 +492,8 @@ records.against()
 #
 # ### 1. After a long silence
 # *Difficulty 2/3, importance 3/3, fifteen minutes.* A row had no gradient for so long that $m = v = 0$, and the
-# corrections $1 - \beta^t$ are 1. Now a gradient $g$ arrives. How long is Adam's step on it, in learning rates?
-# Assign a function of `beta1` and `beta2` to `first_step`.
+# corrections $1 - \beta^t$ are 1. Now a gradient $g$ arrives. How long is Adam's first step, in learning rates?
+# Assign a function of `beta1` and `beta2` to `first_step`. Compare it with the path in the table.
 #
 # <details><summary>Hint</summary>
 #
@@ -526,8 +527,8 @@ check("12.1", first_step, wakes_up)
 # %% [markdown]
 # ### 2. A cap as a sigmoid
 # *Difficulty 1/3, importance 2/3, ten minutes.* Write the cap $s\tanh(l/s)$ as a sigmoid $a\,\sigma(l/c)$ that
-# gives the same probabilities. Assign a function of the logits `x` and of `s` to `as_sigmoid`. Its values lie
-# between 0 and $a$.
+# gives the same probabilities. Assign a function of a tensor of logits `x` and of `s` to `as_sigmoid`. Its values
+# lie between 0 and $a$.
 #
 # <details><summary>Hint</summary>
 #
@@ -562,7 +563,7 @@ check("12.2", as_sigmoid, is_a_cap)
 #
 # <details><summary>Hint</summary>
 #
-# `data/plans/record-holders.toml` is such a design.
+# `data/plans/record-holders.toml` is such a design; see [how to run a batch](../docs/how-to/batch.md).
 #
 # </details>
 

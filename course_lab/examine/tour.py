@@ -292,6 +292,7 @@ def beside() -> pd.DataFrame:
             "N/d": (tied["log_prob.words"] / sizes).mean(),
             "mean cosine": tied["geometry.mean_cosine"].mean(),
             "share of the mean row": tied["geometry.drift"].mean(),
+            "rows in crowds": "not counted",
         }
     ]
     rows += [
@@ -300,7 +301,7 @@ def beside() -> pd.DataFrame:
             "N/d": row["words"] / row["size"],
             "mean cosine": row["measures"]["mean cosine"],
             "share of the mean row": row["measures"]["share of the mean vector"],
-            "equal rows": row["measures"]["equal rows"],
+            "rows in crowds": f"{row['measures']['equal rows']:,}",
         }
         for row in atlas()
     ]
