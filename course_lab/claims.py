@@ -31,7 +31,7 @@ from course_lab.claims_table import CLAIMS, OURS, TABLES, Claim, Expected
 from course_lab.evidence import COUNTING, TIERS, Evidence, Run, Setting, Tier
 from course_lab.experiment import Experiment
 from course_lab.planned import command
-from course_lab.statistics import holm
+from course_lab.statistics import holm, written
 from course_lib.errors import unknown
 
 if TYPE_CHECKING:
@@ -49,11 +49,12 @@ NAMES = {  # of figures, as a sentence has them
     "neighbours/mean": "the mean distance to the nearest neighbour",
     "predictions/among/5": "the share of tokens among the five likeliest words",
     "watched words elsewhere": "the probability of watched words where others follow",
-    "word similarity": "the mean ρ of word similarity",
+    "centred similarity": "the mean ρ of word similarity, of centred words",
 }
 FACTOR = 20.0  # per cent; from here on a factor says more than 100 times its logarithm
 TIME = "seconds an epoch"
 LEAST, MOST, USUAL = 0.5, 10.0, 2.0  # per cent; the last is the margin where none is published
+ENOUGH = 5  # pairs of seeds, which every comparison is to have; a verdict of fewer is interim
 VERDICTS = ("agrees", "disagrees", "no difference", "undecided", "untested")
 NO_RUNS = "no runs of both models are kept"
 MODELS = {  # of the tiers that are evidence
@@ -62,7 +63,7 @@ MODELS = {  # of the tiers that are evidence
 }
 COLUMNS = ["paper", "place", "says", "figure", "verdict", "published", "ours", "low", "high"]
 COLUMNS += ["n", "p", "tier", "method", "baseline", "text", "tried", "seeds", "note", "elsewhere"]
-COLUMNS += ["tuning", "why"]
+COLUMNS += ["interim", "tuning", "why"]
 
 
 @dataclass(frozen=True)
@@ -109,8 +110,8 @@ def _at_scale(claim: Claim, of: Evidence) -> Iterable[Test]:
         """Return the settings of a recipe whose runs are as the recipe is today."""
         recipe, change = f"{name} ".split(" ", 1)
         settings = by_name.get(evidence.named(recipe, change), [])
-        told = {s: next(iter(of.settings[s].values())).content["experiment"] for s in settings}
-        return [s for s in settings if evidence.is_of(told[s], recipe, change)]
+        told = {s: [run.content["experiment"] for run in of.settings[s].values()] for s in settings}
+        return [s for s in settings if all(evidence.is_of(e, recipe, change) for e in told[s])]
 
     for pair in claim.pairs:
         for method, baseline in product(*map(kept, pair)):
@@ -165,6 +166,7 @@ def _test(
             machine = provenance.machine
             shared = {seed for seed in shared if machine(mine[seed]) == machine(other[seed])}
         note = provenance.two_kinds({seed: mine[seed] for seed in shared}, other)
+        note = "; ".join(filter(None, (note, _two_precisions(of, method, baseline))))
     else:
         theirs = dict.fromkeys(ours, baseline)
         shared = ours.keys()
@@ -179,6 +181,17 @@ def _test(
         seeds, differences = (), np.array([])
         why_not = why_not or "a figure that is not above 0 has no logarithm"
     return Test(tier, method, baseline, seeds, differences, tried, why_not, note)
+
+
+def _two_precisions(of: Evidence, method: Setting, baseline: Setting) -> str:
+    """Return a sentence on two models that were trained in different precisions; "" for one."""
+    first, second = (
+        next(iter(of.settings[side].values())).experiment["optimisation"]["precision"]
+        for side in (method, baseline)
+    )
+    if first == second:
+        return ""
+    return f"`{_name(method)}` was trained in {first}, and `{_name(baseline)}` in {second}"
 
 
 def against(of: Evidence, tier: Tier, plain: Setting, pairs: int) -> str:
@@ -217,8 +230,9 @@ def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS) -> "pd.DataFrame":
 
     Columns: figure, which is compared; published, ours, low and high in per cent of it (100 times
     the difference of logarithms); n and seeds, those in common; p, by Holm; tier, method, baseline
-    and text of the runs; tried, the settings from which each side was chosen; tuning, what the plan
-    of both sides says of it, where there is a verdict; why a claim is untested.
+    and text of the runs; tried, the settings from which each side was chosen; interim, how many
+    pairs a verdict has of those that it is to have, while they are fewer; tuning, what the plan of
+    both sides says of it, where there is a verdict; why a claim is untested.
     """
     import pandas as pd
 
@@ -240,15 +254,27 @@ def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS) -> "pd.DataFrame":
             p = float(corrected[claim.name])
             margin = margin_of(printed, claim.expects)
             said = verdict(claim.expects, first.differences, p, margin, family=family)
-            row |= {"p": p, "verdict": said}
+            row |= {"p": p, "verdict": said, "interim": _interim(said, len(first.seeds))}
             row |= {"elsewhere": _elsewhere_said(claim, tested[claim.name][1:], margin)}
             sides = [s for s in (first.method, first.baseline) if isinstance(s, Setting)]
             row |= {"tuning": evidence.tuning(*sides)}
         else:
             why = first.against if first is not None else claim.needs or NO_RUNS
             row |= {"verdict": "untested", "why": why}
-        rows[claim.name] = row
+        rows[claim.name] = {"interim": ""} | row
     return pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS)
+
+
+def _interim(said: str, pairs: int) -> str:
+    """Return how many pairs a verdict has of those that it is to have; "" if it has them."""
+    if pairs >= ENOUGH or kind_of(said) in ("undecided", "untested"):
+        return ""
+    return f"{pairs} of {ENOUGH} pairs"
+
+
+def verdict_of(row: Any) -> str:
+    """Return the verdict of a row of the ledger, with its pairs while it is interim."""
+    return f"{row.verdict} (interim: {row.interim})" if row.interim else row.verdict
 
 
 def _told(test: Test) -> dict:
@@ -344,6 +370,11 @@ def counts(table: "pd.DataFrame") -> dict[str, int]:
     return {kind: kinds.count(kind) for kind in VERDICTS}
 
 
+def interim(table: "pd.DataFrame") -> int:
+    """Return how many verdicts of a ledger are interim, by fewer pairs than they are to have."""
+    return int((table.interim != "").sum())
+
+
 def coverage(of: Evidence, claims: Sequence[Claim] = CLAIMS) -> "pd.DataFrame":
     """Return for each claim the most pairs of seeds that test it, by tier.
 
@@ -372,18 +403,19 @@ def claim(name: str) -> Claim:
 def shown(table: "pd.DataFrame") -> "pd.DataFrame":
     """Return a ledger with its numbers written out, for a page or a terminal."""
     ours = zip(table.ours, table.low, table.high, strict=True)
-    written = table.loc[:, ["says", "figure", "verdict"]].copy()
-    written["published"] = [by(value) for value in table.published]
-    written["ours"] = [by(*told) for told in ours]
-    written["pairs"] = [f"{n:.0f}" if n == n else "" for n in table.n]
+    page = table.loc[:, ["says", "figure"]].copy()
+    page["verdict"] = [verdict_of(row) for row in table.itertuples()]
+    page["published"] = [by(value) for value in table.published]
+    page["ours"] = [by(*told) for told in ours]
+    page["pairs"] = [f"{n:.0f}" if n == n else "" for n in table.n]
     exact = "0, as all pairs differ alike"  # where a test has no spread to compare with
-    written["p (Holm)"] = [(f"{p:.2g}" if p else exact) if p == p else "" for p in table.p]
+    page["p (Holm)"] = [(f"{p:.2g}" if p else exact) if p == p else "" for p in table.p]
     told = ["tier", "elsewhere", "tuning", "why untested", "note"]
-    written[told] = table[["tier", "elsewhere", "tuning", "why", "note"]]
-    written["place"] = table.place
+    page[told] = table[["tier", "elsewhere", "tuning", "why", "note"]]
+    page["place"] = table.place
     sides = zip(table.method, table.baseline, table.seeds, strict=True)
-    written["runs"] = [f"{m} against {b}, seeds {s}" if s == s else "" for m, b, s in sides]
-    return written.astype(object).fillna("")
+    page["runs"] = [f"{m} against {b}, seeds {s}" if s == s else "" for m, b, s in sides]
+    return page.astype(object).fillna("")
 
 
 def conclusions(*names: str, of: Evidence | None = None) -> str:
@@ -421,7 +453,7 @@ def _concluded(row: "pd.Series") -> str:
             item += f" {differs}, {seeds} {row.seeds}. This comparison is no evidence."
         return item
     runs = f"{row.n:.0f} {'seeds' if level else 'pairs of seeds'} ({row.seeds})"
-    item = f"{says}: **{row.verdict}**. {differs} over {runs}"
+    item = f"{says}: **{verdict_of(row)}**. {differs} over {runs}"
     if row.published == row.published:
         item += f", in print by {by(row.published)}"
     item += f"; {_tests_of(row)}. "
@@ -502,9 +534,13 @@ def printed(table: "pd.DataFrame", width: int | None = None) -> str:
 
 def _wrapped(line: str, width: int) -> str:
     """Return a line cut to a width, whose further lines begin with four blanks."""
-    wrapper = textwrap.TextWrapper(max(width, 40), subsequent_indent="    ")
-    wrapper.break_long_words = wrapper.break_on_hyphens = False
-    return wrapper.fill(line)
+    return textwrap.fill(
+        line,
+        max(width, 40),
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def commands(test: Test, of: Evidence, seeds: int = 5) -> list[str]:
@@ -520,17 +556,9 @@ def commands(test: Test, of: Evidence, seeds: int = 5) -> list[str]:
     return missing
 
 
-def _percent(value: float) -> str:
-    return f"{value:+.1f} %" if value == value else ""
-
-
 def by(difference: float, low: float = np.nan, high: float = np.nan) -> str:
     """Return a difference with its interval: in per cent, and as a factor where it is large."""
     if not abs(difference) > FACTOR:
-        return _percent(difference) + _interval(low, high)
+        return written(difference, low, high, "+.1f", " %")
     factor, *ends = (f"{np.exp(value / 100):.3g}" for value in (difference, low, high))
     return f"a factor of {factor}" + (f" [{', '.join(ends)}]" if low == low else "")
-
-
-def _interval(low: float, high: float) -> str:
-    return f" [{low:+.1f}, {high:+.1f}]" if low == low else ""

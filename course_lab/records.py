@@ -46,7 +46,7 @@ def beside(of: Evidence) -> "pd.DataFrame":
     table["claimed"] = [effect(row) for _, row in rows.iterrows()]
     table["ours"] = [measured(row) for _, row in ledger.iterrows()]
     table["pairs"] = [0 if row.n != row.n else int(row.n) for _, row in ledger.iterrows()]
-    table["verdict"] = list(ledger.verdict)
+    table["verdict"] = [claims.verdict_of(row) for row in ledger.itertuples()]
     return table
 
 

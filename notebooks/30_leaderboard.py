@@ -192,11 +192,13 @@ if len(close):
 
 # %%
 seen = leaderboard.seeds_of_family(of)
-two = int((seen.detectable <= 2).sum())
-corrected_two = int((seen.corrected <= 2).sum())
+known = seen[(seen.pairs >= 3) & seen.index.isin(close.index)]
+two = int((known.detectable <= 2).sum())
+corrected_two = int((known.corrected <= 2).sum())
 display(Markdown(
-    f"A difference of 2 % can be seen in {two} of {len(seen)} rows, and "
-    f"in {corrected_two} of them with the correction."
+    f"{len(known)} rows beat counting and have three pairs or more. A "
+    f"difference of 2 % can be seen in {two} of them, and in "
+    f"{corrected_two} with the correction."
 ))  # fmt: skip
 seen.round(2)
 
@@ -262,6 +264,9 @@ if curves:
 # - **untested**: no pair of runs counts as evidence. The column *why untested* says why. Numbers that are no evidence are
 #   shown, but they decide nothing.
 #
+# A verdict is **interim** while its comparison has fewer than the five pairs that each is to have. More pairs may
+# change it.
+#
 # Where both sides stand at their greatest possible rank, nothing varies from seed to seed. The interval then has
 # no width, and a p of 0 is no test: the verdict follows from how the models are made.
 #
@@ -280,7 +285,8 @@ claims.shown(ledger)
 # %%
 number = claims.counts(ledger)
 said = [f"{n} {kind.removesuffix('s')}" for kind, n in number.items()]
-title = f"{len(ledger)} claims: {', '.join(said)}"
+title = f"{len(ledger)} claims: {', '.join(said)}. "
+title += f"{claims.interim(ledger)} of the verdicts are interim"
 if number["untested"] < len(ledger):
     plots.show(
         plots.tested_claims(ledger, title),
@@ -500,8 +506,9 @@ display(
         "perplexity or BLEU and the others about the matrix and the rank. "
         f"They disagree with {number['disagrees']}, show no difference as "
         f"large as the margin for {number['no difference']}, and leave "
-        f"{number['undecided']} undecided. {number['untested']} claims "
-        "are untested; only a "
+        f"{number['undecided']} undecided. {claims.interim(ledger)} of "
+        "the verdicts are interim, because they rest on fewer than five "
+        f"pairs. {number['untested']} claims are untested; only a "
         f"second pair of runs is missing to {len(nearly)} of these."
         f"\n\nOn the Penn Treebank {worse} of our {len(ptb)} rows lose to "
         "Kneser-Ney of order 5, so that nothing follows from them."

@@ -65,14 +65,16 @@ def title(ledger: "pd.DataFrame") -> str:
     number = claims.counts(ledger)
     tested = len(ledger) - number.pop("untested")
     said = ", ".join(f"{n} {kind.removesuffix('s')}" for kind, n in number.items())
-    return f"{tested} of {len(ledger)} claims are tested: {said}"
+    interim = claims.interim(ledger)
+    return f"{tested} of {len(ledger)} claims are tested: {said}; {interim} verdicts are interim"
 
 
 def shown(ledger: "pd.DataFrame") -> dict[str, str]:
     """Return what the picture says of each claim that is tested, by its name."""
     tested = ledger[ledger.verdict != "untested"]
     return {
-        row.Index: f"{row.verdict}, {claims.by(row.ours)}, {row.n}" for row in tested.itertuples()
+        row.Index: f"{claims.verdict_of(row)}, {claims.by(row.ours)}, {row.n}"
+        for row in tested.itertuples()
     }
 
 

@@ -37,7 +37,7 @@ def claims(
     table = claims.ledger(of)
     print(claims.printed(table))
     total = ", ".join(f"{number} {kind}" for kind, number in claims.counts(table).items())
-    print(f"\n{len(table)} claims: {total}")
+    print(f"\n{len(table)} claims: {total}; {claims.interim(table)} of the verdicts are interim")
     if not of.runs:
         print("No result is kept here. Those of the course come with a clone of it.")
     for sentence in of.damaged:

@@ -92,25 +92,32 @@ def beside(rows, lines, xlabel: str, title: str) -> Figure:
 def tested_claims(table, title: str) -> Figure:
     """Draw each claim that has evidence as its sentence, with our number and the published one.
 
-    table: the DataFrame of `claims.ledger`. A claim's colour is that of its verdict. The axis is
-    linear to 10 %, beyond which its ticks are factors: per cent are of logarithms here.
+    table: the DataFrame of `claims.ledger`. A claim's colour is that of its verdict, and the mark
+        of an interim verdict is hollow. The axis is linear to 10 %, beyond which its ticks are
+        factors: per cent are of logarithms here.
     """
     kinds = {"agrees": "remedy", "disagrees": "rare", "no difference": "frequent"}
     kinds |= {"undecided": "plain"}
     rows = table[table.verdict != "untested"]
-    figure, ax = panels(height=1.5 + 0.42 * len(rows))
+    figure, ax = panels(height=1.5 + 0.46 * len(rows))
     places = np.arange(len(rows))
     ax.axvline(0, color=INK, linewidth=0.9)
     ring = {"marker": "D", "s": 34, "facecolor": PAPER, "edgecolor": INK, "zorder": 3}
     ax.scatter(rows.published, places, label="published", **ring)
     for kind, meaning in kinds.items():
-        chosen = rows.verdict.str.startswith(kind).to_numpy()
-        if chosen.any():
-            ours = rows[chosen]
-            reach = [ours.ours - ours.low, ours.high - ours.ours]
-            number = MEANING[meaning]
-            style = {"color": COLOURS[number], "fmt": MARKERS[number], "capsize": 3, "zorder": 4}
-            ax.errorbar(ours.ours, places[chosen], xerr=reach, label=f"ours: {kind}", **style)
+        label = f"ours: {kind}"
+        for is_interim in (False, True):
+            chosen = (
+                rows.verdict.str.startswith(kind) & ((rows.interim != "") == is_interim)
+            ).to_numpy()
+            if chosen.any():
+                ours = rows[chosen]
+                reach = [ours.ours - ours.low, ours.high - ours.ours]
+                number = MEANING[meaning]
+                style = {"color": COLOURS[number], "fmt": MARKERS[number], "capsize": 3}
+                style |= {"zorder": 4, "label": label} | ({"mfc": PAPER} if is_interim else {})
+                ax.errorbar(ours.ours, places[chosen], xerr=reach, **style)
+                label = None
     ax.set_xscale("symlog", linthresh=10, linscale=1)
     factors = (2, 100)
     ticks = {-100 * np.log(n): f"÷ {n}" for n in factors}
@@ -123,7 +130,8 @@ def tested_claims(table, title: str) -> Figure:
     ax.set_ylim(len(rows) - 0.5, -0.5)
     _name_axes(ax, "method against baseline", "", "")
     figure.suptitle(textwrap.fill(title, WIDTH))
-    figure.legend(loc="outside lower center", ncols=3)
+    hollow = "hollow: interim, fewer than five pairs" if (rows.interim != "").any() else None
+    figure.legend(loc="outside lower center", ncols=3, title=hollow)
     return figure
 
 

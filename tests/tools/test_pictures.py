@@ -16,8 +16,12 @@ def test_the_picture_of_the_claims_is_that_of_todays_results():
 
 def test_its_title_counts_the_verdicts():
     verdicts = ["agrees", "untested", "disagrees", "no difference larger than 2 %", "agrees"]
-    said = pictures.title(pd.DataFrame({"verdict": verdicts}))
-    assert said == "4 of 5 claims are tested: 2 agree, 1 disagree, 1 no difference, 0 undecided"
+    interim = ["", "", "2 of 5 pairs", "", "4 of 5 pairs"]
+    said = pictures.title(pd.DataFrame({"verdict": verdicts, "interim": interim}))
+    assert said == (
+        "4 of 5 claims are tested: 2 agree, 1 disagree, 1 no difference, 0 undecided; "
+        "2 verdicts are interim"
+    )
 
 
 @pytest.mark.parametrize("name", pictures.OF_LESSONS)
