@@ -75,7 +75,7 @@ groups = examine.frequency_groups(series[0].counts)
 # - **cone**: one vector is added to every row, and then every row is stretched by a factor of its own, so the
 #   rows point one way but differ in length;
 # - **low rank**: a few directions, turned at random, hold what should be spread over all $d$;
-# - **rogue dimensions**: three of the $d$ *coordinates* are stretched;
+# - **rogue dimensions**: three of the $d$ *coordinates* are stretched (Timkey and van Schijndel 2021);
 # - **frequency split**: a vector is added to the rows of the rarer half of the words, and takes the share $s$
 #   of the energy of these rows.
 #
@@ -162,8 +162,9 @@ plots.show(
 #
 # A number alone says nothing. Is a mean row with 2 % of the energy much? With 50 words chance gives as much,
 # and with 50,000 words it does not. So every severity is a comparison with a **random matrix of the same
-# shape**. All severities have one unit: the **share of the energy that is not where it should be**. A round
-# cloud has severity 0, and a cloud of which nothing is left has severity 1.
+# shape**. For most diseases a severity is the **share of the energy that is not where it should be**. A round
+# cloud has severity 0, and a cloud of which nothing is left has severity 1. A frequency split and a loss of length
+# have measures of their own, between 0 and 1 as well.
 #
 # For drift that share is simple: with the mean row $m = \frac1N\sum_i w_i$ it is $\|m\|^2 /
 # \frac1N\sum_i\|w_i\|^2$. Chance gives $1/N$. Where frequencies are known, $m_r^\top m_f$ takes the place of
@@ -177,11 +178,11 @@ plots.show(
 #
 # For a frequency split the rows are scaled to length 1, too. Let $\delta$ be the mean row of the rare words
 # less that of the frequent words, and $v$ the variance of the rare words about their mean. The severity is
-# $\|\delta\|^2/(\|\delta\|^2 + v)$, less what chance adds. Apart from chance, it is the mean cosine of two
-# rare words that are seen from the frequent words' mean, with long rows counting more. The severity is
+# $\|\delta\|^2/(\|\delta\|^2 + v)$, less what chance adds. If the origin is moved to the mean of the frequent
+# words, this is about the mean cosine of two rare words, in which a row far from that origin counts more. The severity is
 # computed for three groups: the rare words, the rarer half and the rarest tenth. The largest of the three
-# counts. The text of every finding says how its severity is measured. A sixth finding can turn up, although
-# none of the six patients has it. In a *norm collapse* words have hardly any length, and the severity is the
+# counts. A disease that is named is called a *finding*, and the text of every finding says how its severity is
+# measured. A sixth finding can turn up, although none of the six patients has it. In a *norm collapse* words have hardly any length, and the severity is the
 # share of length that they lack on average.
 
 # %%
@@ -245,6 +246,9 @@ right = [verdicts[p].name == one.disease for p, one in patients.items()]
 print("named correctly:", sum(right), "of", len(right))
 
 # %% [markdown]
+# For low rank and rogue dimensions the severity is below $s$, because a random matrix has some energy in their
+# directions, too, and only the excess counts.
+#
 # How many did you have? The hardest pair is drift and cone, because their cosines and their spectra agree. In
 # the pictures of the cloud the points of the cone fan out from the origin, while the points of the drift are a
 # round ball far from the origin. Low rank and rogue dimensions have similar pictures, too. Their difference is
@@ -268,20 +272,25 @@ plots.show(
 
 # %% [markdown]
 # Now we examine all twelve matrices of the series: each disease weak ($s = 0.3$) and strong ($s = 0.8$), the
-# healthy matrix, and a matrix in which everything has collapsed. The *overall* severity is $1 - \prod_k (1 -
+# healthy matrix, and a matrix in which everything has collapsed: each row is nearly the same direction, which is
+# called a cone. The *overall* severity is $1 - \prod_k (1 -
 # s_k)$ over the findings $k$. This is the share of the cloud that is lost if each finding takes its share of
 # what the others leave.
+
+# %%
+def plain(names):
+    return [name.replace("_", " ") for name in names]
+
 
 # %%
 found = [examine.diagnose(one.W, groups) for one in series]
 ranked = sorted(zip(found, series), key=lambda pair: pair[0].severity)
 figure, ax = plots.panels(height=4.6)
 labels = [f"{one.disease} {one.strength}" for _, one in ranked]
-labels = [label.replace("_", " ") for label in labels]
 severities = [finding.severity for finding, _ in ranked]
-bars = ax.barh(labels, severities, color=plots.COLOURS[0])
-ax.bar_label(bars, [f" {f.name}" for f, _ in ranked], fontsize=10)
-ax.set(xlabel="overall severity", xlim=(0, 1.35))
+bars = ax.barh(plain(labels), severities, color=plots.COLOURS[0])
+ax.bar_label(bars, plain(f" {f.name}" for f, _ in ranked), fontsize=10)
+ax.set(xlabel="overall severity", xlim=(0, 1.35), xticks=[0, 0.5, 1])
 plots.show(
     figure,
     alt="Overall severity of the twelve matrices, sorted, with the name "
@@ -343,7 +352,8 @@ print("before training:", untrained.name)
 print("after training:", patient.diagnosis.name)
 
 # %% [markdown]
-# The mean cosine of *all* words is high, too, so this number alone would have said "drift". But frequent words
+# The mean cosine of *all* words is high, too, as the table under *Repairs* shows, so this number alone would have
+# said "drift". But frequent words
 # do not share the direction. Most words are rare, so the mean over all words shows the common place of the rare
 # words. This is why the examination asks for counts. Lessons 2 to 5 call this shape the cone of the rare words. In
 # this notebook *cone* is the name of another shape: a direction that *all* words share, with lengths that differ.
@@ -356,19 +366,20 @@ report = examine.save_report(patient, f"{folder.name}/report")
 print(f"{report.stat().st_size / 1000:.0f} kB in one file")
 picture = figures.lengths(patient)
 plots.show(
-    picture.figure,
-    alt="Length of each word vector against how often the word occurs. "
-    f"{picture.alt}",
+    picture.figure, alt=f"Points, one a word, and a line. {picture.alt}"
 )
 
 # %% [markdown]
+# In the figure each point is a word. Lengths that differ with the count tell how training treated words that it
+# seldom saw.
+#
 # ## Repairs
 #
 # Two repairs need no training: **centring** subtracts the mean row; **all-but-the-top** (Mu and Viswanath 2018)
 # also takes away the first $d/100$ principal directions, a number that is rounded and at least one.
 #
 # Predict once more: what do the two repairs do to the perplexity, if only the *output* matrix is replaced and
-# the model still reads with its old matrix? The *IsoScore* (Rudman et al. 2022) in the table is 0 for a cloud
+# the model still reads with its old matrix? The perplexity is that of validation text. The *IsoScore* (Rudman et al. 2022) in the table is 0 for a cloud
 # on a line, and 1 for a cloud that spreads alike in all directions.
 
 # %%
@@ -418,14 +429,15 @@ for row in records[of_geometry].itertuples():
 # %% [markdown]
 # So every verdict of this notebook is a **symptom, not a disease**, whatever its name. It says that the matrix has a
 # shape that a random matrix does not have. It does not say that the model is bad, and a matrix without a finding does
-# not belong to a better model. [Notebook 30](30_leaderboard.ipynb) has our own example: its desk board lists models of one
-# size and text, with their geometry beside their perplexity.
+# not belong to a better model. [Notebook 30](30_leaderboard.ipynb) has our own example: one of its tables lists models of
+# one size and text, with their geometry beside their perplexity.
 
 # %% [markdown]
 # ## What would change the answer
 #
-# - **Another measure of severity.** The threshold of a tenth of the energy is a choice. `examine --atlas` compares a
-#   severity with those of other checkpoints instead.
+# - **Another measure of severity.** The threshold of a tenth of the energy is a choice. The report therefore compares
+#   each severity with those of public matrices, too, which we call the *atlas*. `examine CHECKPOINT --atlas FILE` adds
+#   matrices of your own.
 # - **The words of the model's own text.** Without counts a frequency split looks like a drift.
 # - **A measure that predicts quality.** The cited study found none in the models and tasks that it looked at. A measure
 #   that orders models of one size and one text by their perplexity, on checkpoints that did not help to choose
@@ -458,11 +470,10 @@ for row in records[of_geometry].itertuples():
 #
 # <details><summary>Hint</summary>
 #
-# Make both with `examine.diseased(name, 0.5, N, d, seed).W`, with two seeds, and add the matrices. Each
+# Make the rogue dimensions much stronger than the drift, else they are named low rank.
+# `examine.diseased(name, 0.5, N, d, seed).W` makes a patient; take two seeds, and add the matrices. Each
 # matrix brings a healthy cloud along, so each disease has a smaller share of the sum's energy than of its own
-# matrix. What the rogue coordinates explain does not count for the other findings. About what share of the
-# sum has each disease? Then choose other $s$. Beside a strong drift, rogue dimensions are named low rank
-# unless they are stronger still.
+# matrix. What the rogue coordinates explain does not count for the other findings.
 #
 # </details>
 
@@ -491,7 +502,7 @@ check("36.1", twice_ill, has_both)
 #
 # <details><summary>Hint</summary>
 #
-# `W[::2] += v; W[1::2] -= v`, with `v` several times as long as a coordinate in the cloud, in a random
+# Begin with `W = series[0].W.clone()`. Then `W[::2] += v; W[1::2] -= v`, with `v` several times as long as a coordinate in the cloud, in a random
 # direction. Look at `examine.diagnose(W, groups).findings`: a direction that is not common to all is
 # one direction of the spectrum.
 #
@@ -565,7 +576,8 @@ display(
 # - A. Kulkarni, J. M. Springer, A. Subramonian, S. Swayamdipta (2026). *Disentangling Geometry,
 #   Performance, and Training in Language Models.* [arXiv:2602.20433](https://arxiv.org/abs/2602.20433)
 # - I. Dumitriu, A. Edelman (2002). *Matrix models for beta ensembles.* Journal of Mathematical
-#   Physics 43. [arXiv:math-ph/0206043](https://arxiv.org/abs/math-ph/0206043)
+#   Physics 43. [arXiv:math-ph/0206043](https://arxiv.org/abs/math-ph/0206043). The random matrix's singular values are
+#   drawn by their method.
 
 # %% [markdown] tags=["way"]
 # ← Previous: [35. What it costs](35_cost.ipynb)
