@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from course_lab import comparison, evidence, provenance, published, results
+from course_lab import comparison, evidence, families, provenance, published, results
 from course_lab.evidence import Evidence
 from course_lab.leaderboard import DESK
 from course_lab.planned import short_variant
@@ -103,7 +103,8 @@ def ratios(table: "pd.DataFrame", figure: str = "seconds") -> "pd.DataFrame":
     Runs are compared that share seed, family, the recipe's rest, text, machine, tokens, width, the
     encoder's shape and precision; of several such runs of a method and seed the median counts. The
     statistic is that of `comparison` on 100 times the logarithm; the ratios here are its
-    exponential.
+    exponential. p is corrected by Holm over all methods that the recipes declare, those without
+    runs so far included, in each group of such runs that has a comparison.
 
     Columns: family, method, ratio, low, high, n, p (Holm), and published, the ratio of the seconds
     an epoch that parthiban2021's Table 2 has for the method on the Penn Treebank. A mixture of
@@ -113,20 +114,26 @@ def ratios(table: "pd.DataFrame", figure: str = "seconds") -> "pd.DataFrame":
 
     columns = ["family", "method", "ratio", "low", "high", "n", "p", "published"]
     found = {}
+    declared = 0
     alike = ["family", "rest", "text", "machine", "tokens", "size", "shape", "precision"]
     groups: Any = table.dropna(subset=[figure]).groupby(alike)
     for key, group in groups:
         medians = group.groupby(["method", "seed"])[figure].median()
         values = {m: medians[m].to_dict() for m in medians.index.unique("method")}
+        compared = set()
         for method, by_seed in values.items():
             seeds = sorted(by_seed.keys() & values.get(BASELINE, {}).keys())
             if method != BASELINE and len(seeds) > 1:
                 d = [100 * np.log(by_seed[s] / values[BASELINE][s]) for s in seeds]
                 found[*key, method] = np.array(d)
+                compared.add(method)
+        if compared:
+            of_family = families.declared(evidence.family_of(group.recipe.iloc[0]), BASELINE)
+            declared += len(of_family | compared)
     printed = published_seconds()
     components = table.groupby(["family", "method"]).components.max()
     rows = []
-    for (family, *_, method), told in comparison.tested(found).items():
+    for (family, *_, method), told in comparison.tested(found, family=declared).items():
         times = [np.exp(told[name] / 100) for name in ("difference", "low", "high")]
         published_ratio = printed.get((method, components[family, method]), np.nan)
         rows.append((family, method, *times, told["n"], told["p"], published_ratio))
@@ -138,9 +145,9 @@ def by_machine(of: Evidence, family: str = DESK) -> "pd.DataFrame":
 
     of: the results to go by; runs with other settings than their recipes' are left out.
 
-    There are two columns for each machine on which the softmax ran: ratio, of the medians over the
-    machine's runs, whatever their seeds, and n, the method's runs. A GPU is a machine, too, though
-    several runs may have shared the card.
+    There are two columns for each machine and precision in which the softmax ran: ratio, of the
+    medians over the runs there, whatever their seeds, and n, the method's runs. A GPU is a machine,
+    too, though several runs may have shared the card.
     """
     import pandas as pd
 
@@ -148,7 +155,8 @@ def by_machine(of: Evidence, family: str = DESK) -> "pd.DataFrame":
     for run in of.runs:
         if evidence.family_of(run.setting.recipe) == family and not run.setting.variant:
             device = run.content["provenance"].get("device", "").partition(",")[0]
-            rows.append((device, run.method, run.figure("seconds an epoch")))
+            machine = f"{device}, {run.experiment['optimisation']['precision']}"
+            rows.append((machine, run.method, run.figure("seconds an epoch")))
     seconds = pd.DataFrame(rows, columns=["machine", "method", "seconds"]).dropna()
     groups: Any = seconds.groupby(["machine", "method"]).seconds
     medians, counts = groups.median(), groups.size()
@@ -158,6 +166,27 @@ def by_machine(of: Evidence, family: str = DESK) -> "pd.DataFrame":
             ratio = medians[machine] / medians[machine, BASELINE]
             parts[machine] = pd.DataFrame({"ratio": ratio, "n": counts[machine].astype("Int64")})
     return pd.concat(parts, axis=1) if parts else pd.DataFrame()
+
+
+def desk_told(table: "pd.DataFrame", machine: str) -> str:
+    """Return between which ratios the methods of `by_machine` lie on a machine, in words.
+
+    The noise of a single run is in its ratio, so only methods with two runs or more count. Empty
+    where the softmax is none of them, or all that there is.
+    """
+    ratios = table[machine].ratio[table[machine].n > 1]
+    if BASELINE not in ratios.index or len(ratios) < 2:
+        return ""
+    ratios = ratios.drop(BASELINE)
+    told = (
+        f"At the desk, on {machine}, an epoch takes {ratios.min():.1f} (`{ratios.idxmin()}`) to "
+        f"{ratios.max():.1f} (`{ratios.idxmax()}`) times as long, for the methods that have two "
+        "runs or more there. These ratios have no intervals."
+    )
+    if round(ratios.min(), 1) < 1:
+        told += " No method does less work than the softmax, so a ratio below 1 shows the noise of "
+        told += "a shared machine."
+    return told
 
 
 def published_seconds() -> dict[tuple[str, int], float]:

@@ -9,7 +9,7 @@ import numpy as np
 from course_lab import predicting, published
 from course_lab.evidence import Run
 from course_lab.statistics import mean_interval, written
-from course_lab.token_gains import token_losses
+from course_lab.token_gains import token_losses, two
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,17 +109,18 @@ def right_of_all(runs: Iterable[Run]) -> "pd.DataFrame":
 def orders_told(runs: Iterable[Run], right: "pd.DataFrame", baseline: str = "tied") -> str:
     """Return how the best method and the baseline have the right word among five, in words.
 
-    right: of `right_words`. The best method is that of the greatest share of all tokens, of those
-    with two seeds or more. Empty where the baseline or another method lacks them.
+    right: of `right_words`. The best method has the least validation perplexity, as in
+    `token_gains.two`, of those that keep the shares of two seeds or more. Empty where the baseline
+    or every other method lacks them, and where no seed is common.
     """
     shares = {m: [100 * r["5"] for r in rows] for m, rows in _shares(runs).items() if len(rows) > 1}
-    others = [method for method in shares if method != baseline]
-    if baseline not in shares or not others:
+    pair = two([run for run in runs if run.method in shares and _among(run)], baseline)
+    if not pair:
         return ""
-    best = max(others, key=lambda method: np.mean(shares[method]))
+    best = pair[1].name
     first, second = (_mean_and_interval(shares[m], " %") for m in (best, baseline))
-    told = f"Over all tokens of the test split `{best}` has the right word among five in {first}, "
-    told += f"and `{baseline}` in {second}"
+    told = f"Over all tokens of the test split `{best}`, the best method by validation, has the "
+    told += f"right word among five in {first}, and `{baseline}` in {second}"
     few = 100 * right["among five"].reindex([f"{best}, ours", f"{baseline}, ours"]).to_numpy()
     means = np.array([np.mean(shares[best]), np.mean(shares[baseline])])
     if not np.isfinite(few).all():
@@ -133,9 +134,14 @@ def _shares(runs: Iterable[Run]) -> dict[str, list[dict]]:
     """Return for each method what its runs keep of the right word among so many likeliest ones."""
     shares: dict[str, list[dict]] = {}
     for run in runs:
-        if among := run.content["metrics"]["predictions"].get("among"):  # older results have none
+        if among := _among(run):
             shares.setdefault(run.method, []).append(among)
     return shares
+
+
+def _among(run: Run) -> dict | None:
+    """Return a run's shares of tokens by number of likeliest words; older results have none."""
+    return run.content["metrics"]["predictions"].get("among")
 
 
 def _mean_and_interval(values: Sequence[float], unit: str = "") -> str:
@@ -149,8 +155,8 @@ def pairs_of_lists(ours: "pd.DataFrame", printed: "pd.DataFrame") -> "pd.DataFra
     """Return every pair of models at each of the eighteen contexts: kind, place, shared, first.
 
     shared: how many of their five best words they have in common. first: whether they have the same
-    first word. Kinds: `two methods in print`,
-    `two methods of ours`, `two seeds of one method`, `one method, printed and ours`.
+    first word. Kinds: `two methods in print`, `two methods of one seed`, `two methods of two
+    seeds`, `two seeds of one method`, `one method, printed and ours`.
     """
     import pandas as pd
 
@@ -183,11 +189,14 @@ def shared_words(pairs: "pd.DataFrame") -> "pd.DataFrame":
 def apart_told(pairs: "pd.DataFrame") -> str:
     """Return whether two methods of ours share fewer best words than two seeds do, in words.
 
-    pairs: of `pairs_of_lists`. The difference has a 95 % interval over contexts. It is called small
-    where it is less than half of what seeds differ by. Empty where one of the two kinds is missing.
+    pairs: of `pairs_of_lists`. On both sides the models are of two seeds, since two methods of one
+    seed share their start and their batches. The difference has a 95 % interval over contexts. It
+    is called small where it is less than half of what seeds differ by. Empty where one of the two
+    kinds is missing.
     """
     shared = pairs.pivot_table(index="place", columns="kind", values="shared")
-    shared = shared.reindex(columns=["two seeds of one method", "two methods of ours"]).dropna()
+    sides = ["two seeds of one method", "two methods of two seeds"]
+    shared = shared.reindex(columns=sides).dropna()
     if len(shared) < 2:
         return ""
     seeds, methods = (mean_interval(shared[kind]).mean for kind in shared)
@@ -195,8 +204,8 @@ def apart_told(pairs: "pd.DataFrame") -> str:
     small = gap.mean < (predicting.BEST - seeds) / 2
     tell = "do not tell" if gap.low <= 0 else "hardly tell" if small else "tell"
     return (
-        f"Two methods of ours share {methods:.2f} of five words, and two seeds of one method "
-        f"{seeds:.2f}. The difference is {gap.mean:.2f} [{gap.low:.2f}, {gap.high:.2f}] over "
+        f"Two methods of two seeds share {methods:.2f} of five words, and two seeds of one method "
+        f"share {seeds:.2f}. The difference is {gap.mean:.2f} [{gap.low:.2f}, {gap.high:.2f}] over "
         f"contexts: the lists {tell} methods apart."
     )
 
@@ -207,8 +216,9 @@ def _kind(first: tuple, second: tuple) -> str:
         return "one method, printed and ours" if first[1] == second[1] else ""
     if first[1] == second[1]:
         return "two seeds of one method"
-    where = {"print": "in print", "ours": "of ours"}[first[0]]
-    return f"two methods {where}" if first[2] == second[2] else ""
+    if first[0] == "print":
+        return "two methods in print"
+    return "two methods of one seed" if first[2] == second[2] else "two methods of two seeds"
 
 
 def next_words(runs: Iterable[Run], table: str = "4") -> "pd.DataFrame":

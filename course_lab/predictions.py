@@ -24,7 +24,8 @@ VERDICTS = {"better": "lower", "worse": "higher"}  # of a figure that has no bet
 def chosen(of: Evidence) -> list[Run]:
     """Return the runs of the context in which most methods have kept their predictions.
 
-    Of contexts with as many methods it is that with most runs, then with the least perplexity.
+    Of contexts with as many methods it is that with most runs, then with the least perplexity of
+    validation, because predictions of the test split are compared.
     """
     contexts: dict[tuple, list[Run]] = {}
     for run in of.runs:
@@ -32,7 +33,7 @@ def chosen(of: Evidence) -> list[Run]:
             contexts.setdefault(run.context, []).append(run)
 
     def worth(runs: list[Run]) -> tuple:
-        losses = [run.perplexity("test") for run in runs]
+        losses = [run.perplexity("valid") for run in runs]
         return len({run.method for run in runs}), len(runs), -min(losses)
 
     return max(contexts.values(), key=worth, default=[])
@@ -48,7 +49,7 @@ def sort_out(of: Evidence, runs: Iterable[Run]) -> tuple[list[Run], list[Run]]:
 
 def name_of(runs: Sequence[Run]) -> str:
     """Return the family of chosen runs; empty for none."""
-    return evidence.parts_of(runs[0].setting.recipe)[0] if runs else ""
+    return evidence.family_of(runs[0].setting.recipe) if runs else ""
 
 
 # Losses and probabilities by word ----------------------------------------------------------------
@@ -94,7 +95,12 @@ def watched(runs: Iterable[Run]) -> "pd.DataFrame":
 
 
 def differences(
-    table: "pd.DataFrame", by: str, figure: str, baseline: str, scale: float = 100.0
+    table: "pd.DataFrame",
+    by: str,
+    figure: str,
+    baseline: str,
+    scale: float = 100.0,
+    declared: int = 0,
 ) -> "pd.DataFrame":
     """Return each method against a baseline in every group, by the one paired statistic.
 
@@ -103,9 +109,11 @@ def differences(
     figure: the column that is compared.
     baseline: the method with which the others are compared.
     scale: of the difference; 100 gives hundredths.
+    declared: how many methods were to be compared, those without runs so far included.
 
-    The family of the correction is all methods and groups of the table. The index is (method,
-    group). A method that shares fewer than two seeds with the baseline is left out.
+    The family of the correction is all declared methods in all groups of the table, or the
+    comparisons that are made, where these are more. The index is (method, group). A method that
+    shares fewer than two seeds with the baseline is left out.
     """
     import pandas as pd
 
@@ -117,7 +125,8 @@ def differences(
             if len(d) > 1:
                 samples[method, group] = d.to_numpy()
     columns = ["difference", "low", "high", "n", "p", "verdict"]
-    tested = comparison.tested(samples, MARGIN)
+    family = max(declared * table[by].nunique(), len(samples))
+    tested = comparison.tested(samples, MARGIN, family=family)
     index = pd.MultiIndex.from_tuples(list(tested), names=["method", by])
     rows = pd.DataFrame(list(tested.values()), index=index, columns=columns)
     verdicts = rows.verdict.astype(str).replace(VERDICTS)

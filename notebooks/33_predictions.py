@@ -50,8 +50,8 @@ CONTEXTS = [1, 8, 15]  # numbers of the contexts that are not folded up
 import numpy as np  # noqa: I001
 from IPython.display import HTML, Markdown, display
 
-from course_lab import evidence, likely_words, plots, predictions
-from course_lab import published, token_gains
+from course_lab import evidence, families, likely_words, plots
+from course_lab import predictions, published, token_gains
 from course_lab.progress import check
 from course_lab.tables import with_ngrams
 
@@ -59,7 +59,13 @@ of = evidence.read(OWN)
 every = predictions.chosen(of)
 runs, losing = predictions.sort_out(of, every)
 family = predictions.name_of(every) or "no family"
-ours = likely_words.own_words(runs)
+
+# %%
+declared = families.declared(family)
+marks = families.other_precisions(runs)
+marked = {"method": marks}  # to replace names in tables
+alike = [run for run in runs if run.method not in marks]
+ours = likely_words.own_words(runs).replace(marked)
 printed = likely_words.printed_words()
 
 # %% [markdown]
@@ -76,10 +82,12 @@ printed = likely_words.printed_words()
 # in which the most methods have kept their predictions. The methods come from lessons
 # [5](05_tying_and_augmented_loss.ipynb) to [11b](11b_more_remedies.ipynb). The method `tied-then-untied` shares
 # one matrix for two thirds of the training, as [lesson 12](12_record_holders.ipynb) explains. We leave out models
-# that predict worse than Kneser-Ney of order 5, by the rule of [notebook 30](30_leaderboard.ipynb).
+# that predict worse than Kneser-Ney of order 5, by the rule of [notebook 30](30_leaderboard.ipynb). A method that
+# computes in another precision than the tied softmax has its precision behind its name, because a part of its
+# difference may come from the precision.
 
 # %%
-methods = sorted({run.method for run in runs})
+methods = sorted({marks.get(run.method, run.method) for run in runs})
 seeds = sorted({run.seed for run in runs})
 lost = {run.method: run.perplexity("test") for run in losing}
 lost = [f"{name} (test perplexity {p:,.0f})" for name, p in lost.items()]
@@ -136,20 +144,23 @@ right.round(2)
 # Eighteen contexts say little. Many results of ours keep the same shares over all tokens of the test split:
 
 # %%
-over_all = likely_words.right_of_all(runs)
+over_all = likely_words.right_of_all(runs).rename(index=marks)
 none = "*No run of this family keeps these shares so far.*"
 display(over_all if len(over_all) else Markdown(none))
-among = likely_words.orders_told(runs, right) or none
+among = likely_words.orders_told(alike, right) or none
 display(Markdown(among))
 
 # %% [markdown]
 # How many of their five likeliest words do two models share? Two *methods* differ in the output layer, the loss,
 # a penalty or the optimiser. Two *seeds* of one method differ in nothing but chance. Where two methods share as
-# many words as two seeds do, the likeliest words do not tell the methods apart. The column *pairs* counts every
-# pair of models at every context. Two methods of ours share their seed.
+# many words as two seeds do, the likeliest words do not tell the methods apart. Two methods of one seed have their
+# start and their batches in common, and two seeds of one method do not. So the sentence below the table compares the
+# seeds with two methods *of two seeds*. The column *pairs* counts every pair of models at every context. Models of
+# another precision are left out.
 
 # %%
-pairs = likely_words.pairs_of_lists(ours, printed)
+words_alike = likely_words.own_words(alike)
+pairs = likely_words.pairs_of_lists(words_alike, printed)
 display(likely_words.shared_words(pairs).round(2))
 lists = likely_words.apart_told(pairs)
 lists = lists or "*No two methods of ours can be compared so far.*"
@@ -173,7 +184,8 @@ print("gains of 1 and -1 in turn have the interval", low_high)
 # seeds, and below it are our five words.
 
 # %%
-display(likely_words.next_words(runs).drop(columns="phrase").T.round(3))
+follows = likely_words.next_words(runs).drop(columns="phrase").T
+display(follows.rename(index=marks).round(3))
 for phrase in published.contexts("4").itertuples():
     best = likely_words.beside(ours, ours[:0], phrase.place)
     if len(best):  # newer results keep the five likeliest words here
@@ -188,7 +200,7 @@ for phrase in published.contexts("4").itertuples():
 # The table has the mean probability of each word over seeds. *There* means the places where it is the next word,
 # and *elsewhere* means all other places. The probabilities are small, so we compare their logarithms: a
 # difference is 100 times that of logarithms, nearly per cent, and a difference of 1 counts as none. The column *p*
-# is corrected by Holm for all comparisons of the table. A verdict of *undecided* says how many seeds would decide.
+# is corrected by Holm for two methods times four words. A verdict of *undecided* says how many seeds would decide.
 
 # %%
 watched = predictions.watched(runs)
@@ -197,7 +209,9 @@ watched = watched[watched.method.isin(remedies)]
 means = watched.groupby(["word", "method"], sort=False)
 display(means[["there", "elsewhere"]].mean().unstack("word").round(4))
 watched = watched.assign(log=np.log(watched.elsewhere))
-elsewhere = predictions.differences(watched, "word", "log", "untied")
+elsewhere = predictions.differences(
+    watched, "word", "log", "untied", declared=len(remedies) - 1
+)
 elsewhere.round(3) if len(elsewhere) else None
 
 # %%
@@ -221,10 +235,11 @@ display(Markdown(four))
 # remedy for rare words should lower the loss where the words are rare. The table has the loss in nats a
 # token, by how often a word occurs in the training split. Below are the differences from the tied softmax in
 # hundredths of a nat, with 95 % intervals over seeds. The last table has the groups of words in which a method
-# surely differs:
+# surely differs. Its *p* is corrected by Holm for every method that the family declares, times the groups of words.
+# Methods without runs so far count, too.
 
 # %%
-every_loss = predictions.by_group(runs)
+every_loss = predictions.by_group(runs).replace(marked)
 groups = predictions.decades(every_loss)
 losses = every_loss[every_loss.group.isin(groups)]
 wide = losses.groupby(["group", "method"], sort=False).loss.mean()
@@ -234,7 +249,9 @@ table.insert(0, "tokens", tokens)
 display(table.round(2))
 
 # %%
-changes = predictions.differences(losses, "group", "loss", "tied")
+changes = predictions.differences(
+    losses, "group", "loss", "tied", declared=len(declared)
+)
 surely = changes[changes.verdict.isin(["lower", "higher"])]
 names = changes.difference.abs().groupby("method").max()
 names = names.sort_values(ascending=False).index[:5]
@@ -262,7 +279,8 @@ surely.round(2) if len(surely) else None
 #
 # inan2017's claim is about “&lt;unk&gt;”, “a”, “an” and “the”. What does it cost where one of these words *is* the next
 # one? The table has the loss in nats where it is, and the second table the differences from the tied softmax in
-# hundredths of a nat, of those methods that surely differ. The four words are in the groups above as well.
+# hundredths of a nat, of those methods that surely differ. The correction counts every declared method times the four
+# words, which are in the groups above as well.
 
 # %%
 of_four = every_loss[~every_loss.group.isin(groups)]
@@ -272,7 +290,9 @@ tokens = of_four.groupby("group", sort=False).tokens.first()
 four_losses = four_losses.astype(object)
 four_losses.loc["tokens"] = tokens
 display(four_losses)
-changed = predictions.differences(of_four, "group", "loss", "tied")
+changed = predictions.differences(
+    of_four, "group", "loss", "tied", declared=len(declared)
+)
 sure = changed[changed.verdict.isin(["lower", "higher"])]
 sure.round(2) if len(sure) else Markdown("*No method surely differs.*")
 
@@ -299,10 +319,11 @@ display(Markdown(four_told))
 # So the error can be read only among models of similar perplexity, which has a column of its own:
 
 # %%
-bins = predictions.calibration(runs)
+bins = predictions.calibration(runs).replace(marked)
 errors = predictions.calibration_error(bins)
 errors.insert(0, "test perplexity", [
-    np.mean([r.perplexity("test") for r in runs if r.method == name])
+    np.mean([r.perplexity("test") for r in runs
+             if marks.get(r.method, r.method) == name])
     for name in errors.index
 ])  # fmt: skip
 text = runs[0].setting.text if runs else "no text"
@@ -354,12 +375,12 @@ if len(errors):
 #
 # Two models read the same test split, so each token has a pair of losses. The difference of the two losses,
 # averaged over the seeds that both models have, is the token's *gain*. We compare the tied softmax with the
-# method of least validation perplexity among those that share two seeds or more with it. The interval of the mean
+# method of least validation perplexity among those of its precision that share two seeds or more with it. The interval of the mean
 # gain comes from a bootstrap over blocks of 100 tokens, because the losses of neighbours depend on each other.
 # The interval says how much the gain depends on this text. The interval says nothing about another seed.
 
 # %%
-pair = token_gains.two(runs)
+pair = token_gains.two(alike)
 kept_losses = [token_gains.token_losses(t.runs.values()) for t in pair]
 gain = token_gains.gained(*kept_losses[::-1]) if pair else np.empty(0)
 if len(gain):

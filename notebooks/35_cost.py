@@ -49,8 +49,9 @@ import numpy as np
 import pandas as pd
 from IPython.display import Markdown, display
 
-from course_lab import evidence, kept_costs, plots, published
+from course_lab import evidence, families, kept_costs, plots, published
 from course_lab.progress import check
+from course_lab.tables import with_ngrams
 
 of = evidence.read(OWN)
 runs = kept_costs.runs(of)
@@ -74,8 +75,8 @@ layers = kept_costs.layers()
 # parthiban2021, for an AWD-LSTM on a V100 GPU. The encoder of this AWD-LSTM takes a larger share of the time than
 # the encoder of our small model. A method has a published ratio only where the table has the method with as many
 # components as ours; its mixture of softmaxes has 15, and it has no mixture of contexts (*moc*). The intervals
-# are not corrected for the number of methods, and $p$ is. A method differs from the softmax where $p$ is below
-# 0.05.
+# are not corrected for the number of methods. The column $p$ is corrected by Holm for all methods that the family
+# declares. A method differs from the softmax where $p$ is below 0.05.
 
 # %%
 ratios = kept_costs.ratios(runs)
@@ -94,13 +95,13 @@ ratios.round(3)
 # ### The desk beside it
 #
 # The desk has more methods than the small Transformer, but its runs of one seed were made on several machines. So the
-# next table takes the ratio of medians on each machine, whatever the seeds are. The column *n* has the runs of the
-# method there. Such a ratio has no interval. With one run of `tied` on a machine, the noise of this run is in all
-# ratios of its column. Several runs may have shared a GPU, and a model this small may wait there for other work than
-# that of its output layer. The desk's `plif` and `plif-frozen` compute in fp32 and all others in bf16, so a part of
-# their ratio is the precision. *Transformer* has the paired ratio from above. The last two columns have what the papers
-# print for an AWD-LSTM, where they have the same method: parthiban2021 on the Penn Treebank, with as many components
-# as ours, and wang2020 on WikiText-2.
+# next table takes the ratio of medians on each machine and in each precision, whatever the seeds are. The column *n*
+# has the runs of the method there. Such a ratio has no interval. With one run of `tied` on a machine, the noise of this
+# run is in all ratios of its column. Several runs may have shared a GPU, and a model this small may wait there for
+# other work than that of its output layer. A method is left out where the softmax has no run in its precision.
+# *Transformer* has the paired ratio from above. The last two columns have what the papers print for an AWD-LSTM, where
+# they have the same method: parthiban2021 on the Penn Treebank, with as many components as ours, and wang2020 on
+# WikiText-2.
 
 # %%
 rows = published.rows()
@@ -123,6 +124,16 @@ if len(desk):
         seconds.get(pair, np.nan) for pair in counted.items()]
     desk["wang2020", "ratio"] = wang.reindex(desk.index)
     display(desk.round(2).astype(object).fillna(""))
+
+# %%
+members = [
+    run for run in of.runs
+    if evidence.family_of(run.setting.recipe) == "ptb/desk"
+]  # fmt: skip
+marks = families.other_precisions(members)
+marked = ", ".join(f"`{name}`" for name in marks.values()) or "none"
+told = f"*In another precision than the softmax: {marked}.*"
+display(Markdown(told))
 
 # %% [markdown]
 # The next table has the memory of the runs of the first table, as a ratio to the softmax's. The code of this course never
@@ -217,7 +228,8 @@ print("on the front:", kept_costs.front(cost, loss).tolist())
 # front may be luck.
 #
 # A Kneser–Ney model of [notebook 30](30_leaderboard.ipynb) is a setting like any other. It takes seconds of one
-# core, so a network with a higher perplexity than `ptb/kneser-ney/order-5` is never on the front.
+# core, so a network with a higher perplexity than `ptb/kneser-ney/order-5` is never on the front. The last rows of
+# the table below the figure are the unigram and the Kneser–Ney models of this text, without a cost.
 #
 # Two kinds of runs are left out. The minutes of a run that started from the weights of another run are only a
 # part of its cost. The minutes of a GPU are no core's, and several runs may have shared the card.
@@ -247,7 +259,9 @@ front["cost"] = [float(f"{cost:.2g}") for cost in points.cost[front.index]]
 front = front.drop(columns=["family", "on front"])
 numbers = range(1, len(front) + 1)  # as in the figure
 front.index = pd.Index(numbers, name="number")
-display(front)
+text = next((run.setting.text for run in of.runs if
+             evidence.title_of(run.setting.text) == "ptb"), "no text")
+display(with_ngrams(front, text, test="perplexity", valid="valid"))
 ptb = runs[(runs.text == "ptb") & ~runs.continued]
 machines = ptb.groupby("machine").size()
 display(machines.rename("runs").to_frame())
@@ -361,15 +375,10 @@ display(
 )
 
 # %%
-for machine in desk.columns.unique(0) if len(desk) else ():
-    if "n" in desk[machine]:
-        here = desk[machine].ratio.dropna().drop("tied")
-        if len(here):
-            display(Markdown(
-                f"At the desk, on {machine}, it takes {here.min():.1f} "
-                f"(`{here.idxmin()}`) to {here.max():.1f} "
-                f"(`{here.idxmax()}`) times as long, without intervals."
-            ))  # fmt: skip
+machines = desk.columns.unique(0) if len(desk) else ()
+on_desk = [kept_costs.desk_told(desk, machine)
+           for machine in machines if "n" in desk[machine]]  # fmt: skip
+display(Markdown("\n\n".join(filter(None, on_desk))))
 
 # %%
 if len(memory):

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from course_lab import evidence, kept_costs, published
+from course_lab import evidence, families, kept_costs, published
 from course_lab.evidence import Evidence
 from tests import evidence_sample
 
@@ -16,7 +16,14 @@ def table(**changes):
     rows = []
     for method, factor in (("tied", 1.0), ("mos", 3.0)):
         for seed, noise in ((1, 1.0), (2, 1.1), (3, 0.9)):
-            row = {"family": "f", "rest": "", "text": "ptb", "machine": "one", "tokens": 9}
+            row = {
+                "recipe": f"f/{method}",
+                "family": "f",
+                "rest": "",
+                "text": "ptb",
+                "machine": "one",
+                "tokens": 9,
+            }
             row |= {"size": 8, "shape": "", "precision": "fp32", "method": method, "seed": seed}
             row |= {"seconds": 10 * factor * noise}
             row |= {"components": 15 if method == "mos" else 1}
@@ -32,6 +39,18 @@ def test_ratios_are_of_pairs():
     seconds = rows[(rows.metric == "seconds-per-epoch") & (rows.corpus == "ptb")]
     seconds = seconds.set_index("method").value
     assert row.published == pytest.approx(seconds["mos"] / seconds["softmax"])
+
+
+def test_the_correction_counts_methods_that_have_no_runs_yet():
+    noisy = table().assign(seconds=lambda t: t.seconds + np.arange(len(t)))
+    alone, among = (
+        kept_costs.ratios(noisy.assign(recipe=recipe)).p[0] for recipe in ("f/mos", "ptb/desk/mos")
+    )
+    declared = families.declared("ptb/desk")
+    assert among == pytest.approx(len(declared) * alone) and among < 1
+    other = noisy.assign(recipe="ptb/desk/mos", machine="another")
+    both = kept_costs.ratios(pd.concat([noisy.assign(recipe="ptb/desk/mos"), other]))
+    assert both.p[0] == pytest.approx(2 * len(declared) * alone)
 
 
 @pytest.mark.parametrize(
@@ -63,15 +82,27 @@ def test_the_desk_is_compared_on_each_machine_whatever_the_seeds(kept):
             told = [{"epoch": 1, "seconds": factor * seconds}]
             kept(f"ptb/desk/{method}", seed, 90.0, device=device, epochs=told)
     slow = [{"epoch": 1, "seconds": 999.0}]
+    kept("ptb/desk/plif", 1, 90.0, device="NVIDIA H200", epochs=slow)  # in fp32, as no softmax ran
     kept("ptb/desk/mos", 3, 90.0, {"optimisation.epochs": 4}, epochs=slow)
     kept("ptb/desk/tied/sgd-alone", 3, 90.0, epochs=slow)
     kept("ptb/desk/mos", 4, 90.0, device="Another", epochs=slow)  # where no softmax ran
     table = kept_costs.by_machine(evidence.read())
-    assert list(table.columns.unique(0)) == ["AMD EPYC", "NVIDIA H200"]
-    for machine in ("AMD EPYC", "NVIDIA H200"):
+    assert list(table.columns.unique(0)) == ["AMD EPYC, bf16", "NVIDIA H200, bf16"]
+    for machine in ("AMD EPYC, bf16", "NVIDIA H200, bf16"):
         assert table[machine].ratio.to_dict() == pytest.approx({"mos": 3.0, "tied": 1.0})
         assert table[machine].n.to_dict() == {"mos": 1, "tied": 1}
     assert kept_costs.by_machine(Evidence((), (), {})).empty
+
+
+def test_the_desk_is_told_by_methods_with_two_runs():
+    def told(**methods):
+        rows = pd.DataFrame.from_dict(methods, orient="index", columns=["ratio", "n"])
+        return kept_costs.desk_told(pd.concat({"one": rows.astype({"n": "Int64"})}, axis=1), "one")
+
+    said = told(tied=(1.0, 2), mos=(2.5, 2), plif=(3.9, 1), gss=(0.98, 3), gated=(np.nan, pd.NA))
+    assert "on one, an epoch takes 1.0 (`gss`) to 2.5 (`mos`) times" in said
+    assert "noise" not in said and "noise" in told(tied=(1.0, 2), gss=(0.87, 3))
+    assert told(tied=(1.0, 1), mos=(2.5, 2)) == told(tied=(1.0, 2), mos=(2.5, 1)) == ""
 
 
 def test_an_epoch_of_a_model_is_that_of_its_plain_softmax():

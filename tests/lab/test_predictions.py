@@ -10,6 +10,7 @@ import pytest
 from course_lab import (
     claims,
     evidence,
+    families,
     gaps,
     likely_words,
     predicting,
@@ -45,6 +46,50 @@ def test_the_context_of_most_methods_is_chosen(runs):
     assert predictions.name_of([]) == ""
 
 
+def test_validation_decides_between_two_contexts_of_as_many_runs(runs):
+    """Else the split whose predictions are compared would choose what is compared."""
+
+    def of_tokens(tokens, **figures):
+        told = [run.content | {"provenance": {"tokens_seen": tokens}} for run in runs]
+        told = [one | {"metrics": one["metrics"] | figures} for one in told]
+        return [replace(run, content=one) for run, one in zip(runs, told, strict=True)]
+
+    better = of_tokens(5, valid_perplexity=80.0, test_perplexity=99.0)
+    both = [*of_tokens(6, valid_perplexity=90.0, test_perplexity=70.0), *better]
+    assert predictions.chosen(evidence.Evidence(tuple(both), (), {})) == better
+
+
+def test_methods_of_another_precision_are_marked(runs):
+    assert families.other_precisions(runs) == {}
+    options = runs[0].content["experiment"]["optimisation"]
+    assert options["precision"] == "bf16"
+    told = [run.content | {"experiment": run.content["experiment"] | {
+        "optimisation": options | {"precision": "fp32" if run.method == "gss" else "bf16"}
+    }} for run in runs]  # fmt: skip
+    changed = [replace(run, content=one) for run, one in zip(runs, told, strict=True)]
+    assert families.other_precisions(changed) == {"gss": "gss (fp32)"}
+    assert families.other_precisions(run for run in changed if run.method != "tied") == {}
+
+
+def test_a_family_declares_the_methods_of_its_recipes():
+    assert families.declared("ptb/transformer-128") == {"sigsoftmax", "gss", "plif", "mos", "moc"}
+    assert families.declared("ptb/desk/…/sgd", "untied") == {"tied", "cosine", "spectrum-control"}
+    assert families.declared("no such family") == set()
+
+
+def test_the_correction_counts_methods_that_have_no_runs_yet(runs):
+    losses = predictions.by_group(runs)
+    noise = np.random.default_rng(0).normal(0, 0.01, len(losses))
+    losses = losses.assign(loss=losses.loss + noise)
+    few, many = (
+        predictions.differences(losses, "group", "loss", "tied", declared=n) for n in (0, 37)
+    )
+    assert len(few) == 12 and few.index.levshape == (4, 3)
+    least = few.p.idxmin()
+    assert many.p[least] == pytest.approx(37 * 3 / 12 * few.p[least]) and many.p[least] < 1
+    assert (predictions.differences(losses, "group", "loss", "tied", declared=2).p == few.p).all()
+
+
 def test_the_printed_contexts_are_the_places_that_results_keep():
     places = published.contexts("S2")
     assert set(places.place) < set(predicting.PLACES["ptb"]) and len(places) == 18
@@ -67,7 +112,7 @@ def test_shares_of_all_tokens_are_of_the_runs_that_keep_them(runs):
 def test_the_order_over_all_tokens_is_held_against_that_of_the_contexts(runs):
     right = pd.DataFrame({"among five": [0.3, 0.2]}, index=["mos, ours", "tied, ours"])
     told = likely_words.orders_told(runs, right)
-    assert told.startswith("Over all tokens of the test split `mos` has the right word among five")
+    assert told.startswith("Over all tokens of the test split `mos`, the best method by validation")
     assert "42.0 % [42.0, 42.0], and `tied` in 40.0 %" in told
     assert told.endswith("The eighteen contexts have the two in the same order: 30 % and 20 %.")
     assert "in another order: 10 %" in likely_words.orders_told(
@@ -75,6 +120,22 @@ def test_the_order_over_all_tokens_is_held_against_that_of_the_contexts(runs):
     )
     assert likely_words.orders_told(runs, right[:0]).endswith("40.0, 40.0].")
     assert likely_words.orders_told([r for r in runs if r.method == "mos"], right) == ""
+
+
+def test_the_best_method_among_five_is_that_of_validation(runs):
+    """The share among five is of the test split, which must not choose whom it is told of."""
+    lucky = {"1": 0.2, "5": 0.9}
+    told = [
+        replace(
+            run, content={"metrics": run.content["metrics"] | {"predictions": {"among": lucky}}}
+        )
+        if run.method == "gss"
+        else run
+        for run in runs
+    ]
+    assert "`mos`, the best method" in likely_words.orders_told(
+        told, pd.DataFrame({"among five": []})
+    )
 
 
 def test_a_model_that_loses_to_counting_is_sorted_out(of, runs):
@@ -106,15 +167,37 @@ def test_models_stand_beside_those_in_print(runs):
     assert shared.loc["two seeds of one method", "shared of five"] == 5
     # Of five methods the mixture alone has another word: 4 pairs of 10 share four, the others five,
     # but for the one place whose right word all models have among theirs.
-    assert 4.6 <= shared.loc["two methods of ours", "shared of five"] < 4.7
+    assert 4.6 <= shared.loc["two methods of one seed", "shared of five"] < 4.7
+    assert shared.pairs["two methods of one seed"] == 18 * 10 * 3
+    assert shared.pairs["two methods of two seeds"] == 18 * 10 * 6
     told = likely_words.apart_told(pairs)
-    assert "of one method 5.00. The difference is 0.40" in told
+    assert "of one method share 5.00. The difference is 0.40" in told
     assert told.endswith("the lists tell methods apart.")
     alike = pairs.assign(shared=pairs.place % 5 + 0.0)
     assert likely_words.apart_told(alike).endswith("the lists do not tell methods apart.")
     alike.loc[alike.kind == "two seeds of one method", "shared"] += 0.1
     assert likely_words.apart_told(alike).endswith("the lists hardly tell methods apart.")
     assert likely_words.apart_told(likely_words.pairs_of_lists(ours[:0], printed)) == ""
+
+
+def test_two_seeds_stand_on_both_sides_of_the_comparison_of_lists():
+    """Methods of one seed share their start, which two seeds of one method do not."""
+    places = published.contexts("S2").place[:2]
+    rows = []
+    for method in ("a", "b"):
+        for seed in (1, 2):
+            for place in places:
+                words = [f"{seed}{i}" for i in range(3)] + ["x", f"{method}{place}"]
+                row = {"method": method, "seed": seed, "place": place, "probability": 0.1}
+                rows += [row | {"rank": rank, "word": word} for rank, word in enumerate(words, 1)]
+    pairs = likely_words.pairs_of_lists(pd.DataFrame(rows), likely_words.printed_words()[:0])
+    shared = likely_words.shared_words(pairs)["shared of five"]
+    assert shared["two methods of one seed"] == 4 and shared["two seeds of one method"] == 2
+    told = likely_words.apart_told(pairs)
+    assert told.startswith(
+        "Two methods of two seeds share 1.00 of five words, and two seeds of one"
+    )
+    assert "The difference is 1.00" in told
 
 
 def test_the_gain_is_found_where_it_is(runs):
