@@ -125,7 +125,7 @@ def differences(
             if len(d) > 1:
                 samples[method, group] = d.to_numpy()
     columns = ["difference", "low", "high", "n", "p", "verdict"]
-    family = max(declared * table[by].nunique(), len(samples))
+    family = max(declared * len(set(table[by])), len(samples))
     tested = comparison.tested(samples, MARGIN, family=family)
     index = pd.MultiIndex.from_tuples(list(tested), names=["method", by])
     rows = pd.DataFrame(list(tested.values()), index=index, columns=columns)
