@@ -1,17 +1,21 @@
 """The generalisation gap in kept results: by the prior's decay, by the text's size, by the epoch.
 
 A gap is a difference of losses in nats a token, that of text which was not trained on less that of
-training as it went along: log perplexity less log perplexity.
+training as it went along: log perplexity less log perplexity. An adversarial softmax has no gap:
+what it reports in training is the loss of perturbed targets.
 """
 
 import copy
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from course_lab import comparison, evidence
-from course_lab.evidence import Evidence, Run
+from course_lab.evidence import COUNTING, Evidence, Run
+from course_lab.parts import KINDS
 from course_lab.statistics import written
+from course_lib.output_layers import Adversarial
 from course_lib.regularizers import ExponentialPrior
 from course_lib.theory.wang2020 import generalisation_gap
 
@@ -26,9 +30,10 @@ COLUMNS += ["all but shape", "train", "test", "gap", "last gap", "sigma"]
 def runs(of: Evidence) -> "pd.DataFrame":
     """Return a row for each language model whose training loss is known at its best epoch.
 
-    Columns: family, method, seed, text; loses, whether the setting is
-    known to lose to counting; train and test, losses at the best epoch; gap and last gap, of the
-    validation split at the best epoch and at the last; sigma, the singular values.
+    An adversarial model has no row, since its training loss is of perturbed targets. Columns:
+    family, method, seed, text; loses, whether the setting is known to lose to counting; train and
+    test, losses at the best epoch; gap and last gap, of the validation split at the best epoch and
+    at the last; sigma, the singular values.
     gamma, of the prior. all but gamma: a digest of all other settings. all but shape: the same
     digest with the prior's norm in place of its scale. The three are None without a prior.
     """
@@ -39,7 +44,7 @@ def runs(of: Evidence) -> "pd.DataFrame":
         for seed, run in members.items():
             epochs = {epoch["epoch"]: epoch for epoch in run.content["epochs"]}
             best = epochs.get(run.content["metrics"].get("best_epoch"))
-            if best is None or run.figure("test_bleu") is not None:
+            if best is None or run.figure("test_bleu") is not None or _perturbs_targets(run):
                 continue
             last = epochs[max(epochs)]
             family = evidence.family_of(setting.recipe)
@@ -52,6 +57,12 @@ def runs(of: Evidence) -> "pd.DataFrame":
             values = run.content["metrics"].get("geometry", {}).get("singular_values")
             rows.append(row | {"sigma": values})
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _perturbs_targets(run: Run) -> bool:
+    """Return whether training perturbs the targets' logits, so that its loss is another one."""
+    named = run.experiment["output_layer"]["kind"]
+    return any(k.__name__ == named and issubclass(k, Adversarial) for k in KINDS["output_layer"])
 
 
 def _gap(epoch: dict) -> float:
@@ -121,6 +132,24 @@ def shown(table: "pd.DataFrame") -> "pd.DataFrame":
     return told
 
 
+def with_counting(
+    table: "pd.DataFrame", counted: Mapping[str, float], digits: int = 3
+) -> "pd.DataFrame":
+    """Return a table of losses, for display, with the test loss of each n-gram model as a row.
+
+    table: it has a column test; what is missing in it is left blank.
+    counted: the n-grams' test perplexities on the same text, by name.
+    digits: decimals of all numbers but whole ones.
+    """
+    import pandas as pd
+
+    losses = {name: float(np.log(value)) for name, value in counted.items()}
+    rows = pd.DataFrame({"test": losses}, dtype=object)
+    told = pd.concat([table.astype(object), rows]).reindex(columns=table.columns).fillna("")
+    written_out = told.map(lambda v: f"{v:.{digits}f}" if isinstance(v, float) else v)
+    return written_out.rename_axis(table.index.name)
+
+
 def change_told(table: "pd.DataFrame", figure: str, gamma: float | None = None) -> str:
     """Return how a figure of `sweep` changes from the least γ to another, in nats, in words.
 
@@ -132,31 +161,54 @@ def change_told(table: "pd.DataFrame", figure: str, gamma: float | None = None) 
     return written(mean, low, high, "+.3f")
 
 
+def weighed(said: str, table: "pd.DataFrame") -> str:
+    """Return a conclusion as it is, or as an illustration if a model of it loses to counting.
+
+    said: a sentence.
+    table: of `sweep`, which the conclusion is drawn from.
+    """
+    if not table.loses.any():
+        return said
+    lost = f"{table.loses.sum()} of the {len(table)} settings compared lose to {COUNTING}"
+    illustration = said[0].lower() + said[1:]
+    return f"This is untested on evidence, since {lost}. As an illustration: {illustration}"
+
+
 def steeper_told(table: "pd.DataFrame") -> str:
     """Return whether the greatest γ generalises better than the least, in words.
 
     table: of `sweep`, the norm held. Yes wants a gap and a test loss that surely fall, and no wants
-    a test loss that surely rises. All else is undecided.
+    a test loss that surely rises, and surely falls at no other γ. All else is undecided. Models
+    that lose to counting give no answer.
     """
     if "test change" not in table:
         return "Untested: no γ is kept beside another one of the same norm and seeds"
-    last: Any = table.iloc[-1]
-    is_better = last["test high"] < 0 and last["gap high"] < 0
-    answer = "Yes" if is_better else "No" if last["test low"] > 0 else "Undecided"
+    first, last = table.index[0], table.index[-1]
     highs: Any = table["gap high"]
     falls = [f"{gamma:g}" for gamma, high in highs.items() if high < 0]
     fall = f"the gap surely falls at γ = {', '.join(falls)}" if falls else "no fall of it is sure"
     told = (
-        f"{answer}. With the norm held the test loss changes by {change_told(table, 'test')} nats "
-        f"from γ = {table.index[0]:g} to {table.index[-1]:g}, and the gap by "
-        f"{change_told(table, 'gap')}: {fall}"
+        f"with the norm held the test loss changes by {change_told(table, 'test')} nats "
+        f"from γ = {first:g} to {last:g}, and the gap by {change_told(table, 'gap')}: {fall}"
     )
-    if (best := table.test.idxmin()) in (table.index[0], table.index[-1]):
-        return told
-    return (
-        f"{told}. The least test loss is at γ = {best:g}, where it changes by "
-        f"{change_told(table, 'test', best)}, and the gap by {change_told(table, 'gap', best)}"
-    )
+    if (best := table.test.idxmin()) not in (first, last):
+        told += (
+            f". The least test loss is at γ = {best:g}, where it changes by "
+            f"{change_told(table, 'test', best)}, and the gap by {change_told(table, 'gap', best)}"
+        )
+    answer = "" if table.loses.any() else f"{_steeper(table)}. "
+    return weighed(answer + told[0].upper() + told[1:], table)
+
+
+def _steeper(table: "pd.DataFrame") -> str:
+    """Return the answer of `steeper_told` in a word or two."""
+    lows: Any = table["test low"]
+    highs: Any = table["test high"]
+    if highs.iloc[-1] < 0 and table["gap high"].iloc[-1] < 0:
+        return "Yes"
+    if lows.iloc[-1] <= 0:
+        return "Undecided"
+    return "Up to a point" if (highs < 0).any() else "No"
 
 
 def at_trained(table: "pd.DataFrame", family: str) -> "pd.DataFrame":

@@ -3,14 +3,18 @@
 An intervention sets the rank by one knob of the output layer, or by another output layer, and
 changes nothing else. A correlation over runs mixes all that differs between them, so it is divided
 here into what is within a setting, from seed to seed, and what is between the means of settings.
+
+Press' rank cannot exceed the number of contexts. Where it comes near, more contexts would give a
+higher one, and it is told as "at least" so much. The effective rank stays far below and leads.
 """
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from course_lab import claims, comparison, evidence, published
+from course_lab import claims, comparison, evidence, plans, published
 from course_lab.evidence import Evidence, Run
 from course_lab.recipes import recipes
 from course_lab.statistics import Correlation, holm, pearson
@@ -23,19 +27,26 @@ if TYPE_CHECKING:
 KNOBS = {"c, k": ("c", "k"), "components": ("components",), "latent dropout": ("dropout",)}
 LAYER = "output layer"  # the knob that exchanges it for another one
 MIXTURES = ("mos", "moc")  # methods with components and latent dropout
-RANKED = ("gss", "sigsoftmax", "plif", "plif-frozen", "mos", "moc")  # methods that lift the bound
+# Methods that lift the bound.
+RANKED = ("gss", "sigsoftmax", "plif", "plif-frozen", *MIXTURES)
+RANKED += ("capped", "capped-15", "capped-sigmoid")
 DEFAULTS = {"dropout": 0.0}  # of options that an experiment may leave out
 EPSILONS = ("0.001", "0.0001", "1e-05")
 RANK = "log_prob/press_rank"
+EFFECTIVE = f"effective rank, ε = {EPSILONS[0]}"  # as tables and figures name it
+FULL = 0.95  # the share of the contexts from which on their number limits a rank
 ABOUT = ["setting", "recipe", "method", "text", "tier", "seed", "c", "k", "components", "dropout"]
 ABOUT += ["own layer"]  # whether the output layer is that of the recipe
 ABOUT += ["context", "rate"]  # equal where runs differ in method and seed only, see `evidence.Run`
 ABOUT += ["all but layer"]  # equal where runs differ in output layer and seed only
 ABOUT += ["evidence"]  # whether the setting may be the baseline of evidence, see `claims.against`
+ABOUT += ["limited"]  # whether the number of contexts limits the rank, see `FULL`
+ABOUT += ["best is last"]  # whether the best epoch is the last one
 FIGURES = ["rank", *EPSILONS, "perplexity", "valid", "last valid", "parameters"]
-CHANGES = ["knob", "from", "to", "rank", "effective rank", "difference", "low", "high", "n"]
+CHANGES = ["knob", "from", "to", "effective rank", "rank", "at least"]
+CHANGES += ["difference", "low", "high", "n"]
 CHANGES += ["p", "evidence", "text", "rate", "from softmax", "softmax low", "softmax high"]
-CHANGES += ["parameters", "setting"]
+CHANGES += ["parameters", "setting", "best is last"]
 LEAST = 1.01  # from this ratio of ranks on a knob counts as turned
 
 
@@ -68,13 +79,16 @@ def points(of: Evidence) -> "pd.DataFrame":
             row["rate"] = run.experiment["optimisation"]["learning_rate"]
             row["all but layer"] = _without_layer(run)
             row["own layer"] = own is not None and own.options == layer
+            row["limited"] = _is_limited(run)
+            row["best is last"] = run.content["epochs"][-1:] == [_best_epoch(run)]
             row |= {"rank": run.figure(RANK), "perplexity": run.figure("test_perplexity")}
             row |= {"valid": run.figure("valid_perplexity"), "last valid": _last(run)}
             row["parameters"] = run.figure("parameters")
             rows.append(row)
     groups = [f"all but {knob}" for knob in KNOBS]
     table = pd.DataFrame(rows, columns=[*ABOUT, *groups, *FIGURES])
-    return table.astype({"own layer": bool, "evidence": bool, "parameters": float})
+    words = dict.fromkeys(["own layer", "evidence", "limited", "best is last"], bool)
+    return table.astype(words | {"parameters": float})
 
 
 def _all_but(run: Run, names: Sequence[str]) -> str:
@@ -90,6 +104,19 @@ def _without_layer(run: Run) -> str:
     """Return a digest of all settings of a run but its seed and its output layer."""
     told = run.experiment
     return evidence.settings_digest({k: v for k, v in told.items() if k != "output_layer"})
+
+
+def _is_limited(run: Run) -> bool:
+    """Return whether more contexts would give a higher rank; more than words never would."""
+    log_prob = run.content["metrics"]["log_prob"]
+    contexts = log_prob.get("contexts", np.inf)
+    return contexts < log_prob.get("words", 0) and log_prob["press_rank"] >= FULL * contexts
+
+
+def _best_epoch(run: Run) -> dict | None:
+    """Return the best epoch of a run; None if it is unknown."""
+    best = run.figure("best_epoch")
+    return next((epoch for epoch in run.content["epochs"] if epoch["epoch"] == best), None)
 
 
 def _last(run: Run) -> float:
@@ -108,15 +135,16 @@ def interventions(table: "pd.DataFrame", figure: str = "perplexity") -> "pd.Data
     figure: its column that is compared.
 
     A row is a setting against that of least rank in its group; where the whole layer is exchanged,
-    a recipe's own layer against the tied softmax. Columns: knob, its values; rank and effective
-    rank (ε = 1e-3) as ratios; the difference of the figure's logarithm in per cent by pairs of
-    seeds, with its interval where there are two pairs; n pairs; p, corrected by Holm over the rows;
-    evidence, whether there are two pairs and a reference on a whole text that beats counting; text;
-    rate, the learning rate; from softmax, softmax low and high, the same difference from the tied
-    softmax, all settings of which but the output layer are equal; the parameters as a ratio;
-    setting, its number, since one setting may have several knobs, see `distinct`. All rows of a
-    group share their reference. A setting whose rank is hardly higher, see `LEAST`, is left out.
-    Evidence comes first.
+    a recipe's own layer against the tied softmax. Columns: knob, its values; effective rank (ε =
+    1e-3) and rank as ratios; at least, whether the number of contexts limits the rank; the
+    difference of the figure's logarithm in per cent by pairs of seeds, with its interval where
+    there are two pairs; n pairs; p, corrected by Holm over all that is `declared`; evidence,
+    whether there are two pairs and a reference on a whole text that beats counting; text; rate, the
+    learning rate; from softmax, softmax low and high, the same difference from the tied softmax,
+    all settings of which but the output layer are equal; the parameters as a ratio; setting, its
+    number, since one setting may have several knobs, see `distinct`; best is last, whether all runs
+    of both settings are best in their last epoch. All rows of a group share their reference. A
+    setting whose rank is hardly higher, see `LEAST`, is left out. Evidence comes first.
     """
     import pandas as pd
 
@@ -135,9 +163,31 @@ def interventions(table: "pd.DataFrame", figure: str = "perplexity") -> "pd.Data
     rows = [row for row in rows if row["rank"] >= LEAST]
     rows.sort(key=lambda row: not row["evidence"])
     tested = [row for row in rows if "p" in row]
-    for row, p in zip(tested, holm([row["p"] for row in tested]), strict=True):
+    family = max(len(tested), declared(row["recipe"] for row in tested))
+    for row, p in zip(tested, holm([row["p"] for row in tested], family), strict=True):
         row["p"] = float(p)
-    return pd.DataFrame(rows, columns=CHANGES).astype({"evidence": bool})
+    words = dict.fromkeys(["evidence", "at least", "best is last"], bool)
+    return pd.DataFrame(rows, columns=CHANGES).astype(words)
+
+
+def declared(names: Iterable[str]) -> int:
+    """Return how many interventions the plans declare on the families of some recipes, at most.
+
+    Each planned setting of a layer that lifts the bound is one by its exchange, and one by each
+    knob that its layer has.
+    """
+    families = {evidence.parts_of(name)[0] for name in names}
+    told = (evidence.parts_of(recipe)[:2] for recipe, *_ in _planned())
+    methods = [method for family, method in told if family in families]
+    knobs = {"gss": 1} | dict.fromkeys(MIXTURES, 2)
+    return sum(1 + knobs.get(method, 0) for method in methods if method in RANKED)
+
+
+@functools.cache
+def _planned() -> frozenset[tuple[str, str, str]]:
+    """Return recipe, profile and variant of each setting of the plans of the course."""
+    runs = (run for name in plans.plans() for run in plans.read_plan(name).runs)
+    return frozenset((run.recipe, run.profile, run.variant) for run in runs)
 
 
 def at_two_epochs(table: "pd.DataFrame", knob: str) -> "pd.DataFrame":
@@ -147,8 +197,9 @@ def at_two_epochs(table: "pd.DataFrame", knob: str) -> "pd.DataFrame":
     knob: of `KNOBS`, with one option.
 
     The index is (text, recipe, value of the knob), of the groups of runs that differ in the knob
-    alone and have two values of it. Columns, means over n seeds: n; rank, of the best weights; best
-    and last, the validation perplexity at the two epochs; change, from best to last in per cent.
+    alone and have two values of it. Columns, means over n seeds: n; of the best weights the
+    effective rank and Press' rank, as text; best and last, the validation perplexity at the two
+    epochs; change, from best to last in per cent.
     """
     import pandas as pd
 
@@ -159,9 +210,10 @@ def at_two_epochs(table: "pd.DataFrame", knob: str) -> "pd.DataFrame":
     several = turned[alike[option].transform("nunique") > 1]
     several = several.assign(change=100 * np.log(several["last valid"] / several.valid))
     groups: Any = several.groupby(["text", "recipe", f"all but {knob}", option])
-    means = groups[["rank", "valid", "last valid", "change"]].mean()
+    means = groups[[EPSILONS[0], "rank", "valid", "last valid", "change"]].mean()
     means.insert(0, "n", groups.size())
-    names = {"valid": "best", "last valid": "last"}
+    means["rank"] = at_least(means["rank"], groups.limited.any(), ".0f")
+    names = {EPSILONS[0]: EFFECTIVE, "rank": "Press' rank", "valid": "best", "last valid": "last"}
     return pd.DataFrame(means).droplevel(f"all but {knob}").rename(columns=names)
 
 
@@ -184,9 +236,11 @@ def _change(runs: "pd.DataFrame", first: "pd.DataFrame", names: Sequence[str], f
     pairs = runs.merge(first, on="seed", suffixes=("", " before"))
     row = {"from": _values(first, names), "to": _values(runs, names), "n": len(pairs)}
     row |= {"rank": runs["rank"].mean() / first["rank"].mean()}
+    row |= {"at least": bool(runs.limited.any())}
     row |= {"effective rank": runs[EPSILONS[0]].mean() / first[EPSILONS[0]].mean()}
+    row |= {"best is last": bool(runs["best is last"].all() and first["best is last"].all())}
     row |= {"evidence": bool(first.evidence.all()) and len(pairs) > 1}
-    row |= {name: runs[name].iloc[0] for name in ("text", "rate", "setting")}
+    row |= {name: runs[name].iloc[0] for name in ("recipe", "text", "rate", "setting")}
     row |= {"parameters": runs.parameters.mean() / first.parameters.mean()}
     d = _differences(pairs, figure)
     if len(d):
@@ -219,6 +273,48 @@ def _values(runs: "pd.DataFrame", names: Sequence[str]) -> str:
     return ", ".join(v if isinstance(v, str) else f"{v:g}" for v in values)
 
 
+def at_least(ranks, limited, style: str = ".1f") -> list[str]:
+    """Return ranks, or ratios of ranks, as text: `≥ 12.4` where contexts limit them.
+
+    ranks: (n,), numbers; limited: (n,), whether contexts limit them.
+    """
+    both = zip(ranks, limited, strict=True)
+    return [f"{'≥ ' if is_limited else ''}{rank:{style}}" for rank, is_limited in both]
+
+
+def shown(changes: "pd.DataFrame") -> "pd.DataFrame":
+    """Return a table of `interventions` for readers, the effective rank before Press' rank."""
+    left_out = ["rank", "at least", "parameters", "setting", "evidence", "best is last"]
+    told = changes.drop(columns=left_out).rename(
+        columns={"effective rank": "effective rank, ratio"}
+    )
+    ratios = at_least(changes["rank"], changes["at least"])
+    told.insert(list(told).index("difference"), "Press' rank, ratio", ratios)
+    return told
+
+
+def at_last_told(best: "pd.DataFrame", last: "pd.DataFrame") -> str:
+    """Return how far differences at the last epoch are from those at the best one, in words.
+
+    best, last: of `interventions` at the two epochs, with evidence among them.
+    """
+    several = best.n > 1
+    apart: Any = (last.difference - best.difference).abs()[several]
+    evident = best.evidence[several]
+    over_all = f"{apart.max():.1f} % at most in all {len(apart)} rows"
+    evident_rows: Any = best.loc[best.evidence, "best is last"]
+    if evident_rows.all():
+        return (
+            "In every run that is evidence the best epoch is the last one, so these runs say "
+            "nothing about overfitting. From the best to the last epoch a difference from the "
+            f"reference changes by {over_all}."
+        )
+    return (
+        "From the best to the last epoch a difference from the reference changes by "
+        f"{apart[evident].max():.1f} % at most where it is evidence, and by {over_all}."
+    )
+
+
 def distinct(changes: "pd.DataFrame") -> "pd.DataFrame":
     """Return a row for each setting of some interventions, evidence first.
 
@@ -242,8 +338,10 @@ def told(changes: "pd.DataFrame") -> str:
         said = claims.by(row["difference"], row["low"], row["high"])
         items.append(
             f"- The {row['knob']} goes from {row['from']} to {row['to']} on {row['text']}: the "
-            f"rank is {row['rank']:.1f} times as high{_with_more(row['parameters'])}, and "
-            f"perplexity differs by {said} over {row['n']} pairs of seeds."
+            f"effective rank is {row['effective rank']:.1f} times as high and Press' rank "
+            f"{'at least ' if row['at least'] else ''}{row['rank']:.1f} times as high"
+            f"{_with_more(row['parameters'])}, and perplexity differs by {said} over {row['n']} "
+            "pairs of seeds."
         )
     return "\n".join(items)
 
@@ -278,9 +376,11 @@ def answer(changes: "pd.DataFrame") -> str:
         verdict = "No evidence says so: no intervention lowers perplexity by the rank alone."
     said = [
         verdict,
-        f"On {' and '.join(rows.text.unique())} {len(rows)} interventions are evidence. The rank "
-        f"is {rows['rank'].min():.0f} to {rows['rank'].max():.0f} times as high with them, and "
-        f"perplexity changes by {rows.difference.min():+.1f} % to {rows.difference.max():+.1f} %.",
+        f"On {' and '.join(rows.text.unique())} {len(rows)} interventions are evidence. The "
+        f"effective rank is {rows['effective rank'].min():.1f} to "
+        f"{rows['effective rank'].max():.1f} times as high with them, Press' rank is "
+        f"{rows['rank'].min():.0f} times as high or higher, and perplexity changes by "
+        f"{rows.difference.min():+.1f} % to {rows.difference.max():+.1f} %.",
     ]
     parts = {"Perplexity falls with": falls, "Perplexity rises with": rises}
     parts |= {"The interval contains 0 with": ~(falls | rises)}
@@ -394,9 +494,11 @@ def published_interventions() -> "pd.DataFrame":
 def table_6(of: Evidence) -> "pd.DataFrame":
     """Return Table 6 of parthiban2021 for PTB with ours beside it, a row each.
 
-    Press' rank and the effective ranks for three ε. Ours are of runs with the output layer of their
-    recipe, on a whole text where there is one. All are of the one model and text that has run most
-    of the methods, and of each method's runs there the one with least validation perplexity.
+    Press' rank and the effective ranks for three ε; limited, whether the number of contexts limits
+    Press' rank, which no published row says. Ours are of runs with the output
+    layer of their recipe, on a whole text where there is one. All are of the one model and text
+    that has run most of the methods, and of each method's runs there the one with least validation
+    perplexity.
     """
     import pandas as pd
 
@@ -409,13 +511,18 @@ def table_6(of: Evidence) -> "pd.DataFrame":
         values = dict(zip(group.setting.str.replace("epsilon ", ""), group.value, strict=True))
         rank = group.value[group.metric == "rank"].iloc[0]
         effective = [values[epsilon] for epsilon in ("1e-3", "1e-4", "1e-5")]
-        told[f"{method}, published"] = [rank, *effective, "ptb"]
+        told[f"{method}, published"] = [rank, *effective, False, "ptb"]
         same = ours.loc[ours.method == names.get(str(method), method)]
         if len(same):
             best = same.loc[same.valid.idxmin()]
             figures = [best["rank"], *(best[epsilon] for epsilon in EPSILONS)]
-            told[f"{method}, ours"] = [*figures, best.text]
-    columns = ["Press", *(f"ε = {epsilon:.0e}" for epsilon in (1e-3, 1e-4, 1e-5)), "text"]
+            told[f"{method}, ours"] = [*figures, best.limited, best.text]
+    columns = [
+        "Press",
+        *(f"ε = {epsilon:.0e}" for epsilon in (1e-3, 1e-4, 1e-5)),
+        "limited",
+        "text",
+    ]
     return pd.DataFrame.from_dict(told, orient="index", columns=columns)
 
 
@@ -431,6 +538,23 @@ def _alike(table: "pd.DataFrame", methods: set[str]) -> "pd.DataFrame":
 
 
 # Correlations ------------------------------------------------------------------------------------
+
+
+def two_groups(rank: Sequence[float]) -> str:
+    """Return in words whether ranks lie in two groups, with a gap of most of their range between.
+
+    rank: (n,), two at least.
+    """
+    placed = np.sort(np.asarray(rank, float))
+    steps = np.diff(np.log(placed))
+    if steps.max() <= steps.sum() / 2:
+        return f"Press' rank is {placed[0]:,.0f} to {placed[-1]:,.0f} in these runs."
+    below = int(steps.argmax()) + 1
+    first = " to ".join(f"{one:,.0f}" for one in np.unique(placed[[0, below - 1]]))
+    return (
+        f"Press' rank is {first} in {below} of these runs and {placed[below]:,.0f} or more in the "
+        f"other {len(placed) - below}. So a correlation with Press' rank compares two groups."
+    )
 
 
 class Divided(NamedTuple):

@@ -21,6 +21,7 @@ NEAR = 1.2  # the ratio of two costs below which their numbers would overlap
 REACH = 3.0  # times the least perplexity, to the upper end of an axis
 KNOB_NAMES = {"c, k": "c, k (GSS)", "components": "components (MoS)"}  # where a figure has them
 KNOB_NAMES |= {"latent dropout": "dropout (MoS)", "output layer": "softmax exchanged"}
+PALE = 0.3  # how opaque the marks are that are no evidence
 RANK_TICKS = (10, 25, 50, 100, 200, 500, 1_000, 2_500, 5_000, 10_000)
 # The number of the colour and marker of a tier.
 TIER_STYLE = {"at scale": 0, "desk": 1, "small": 2, "another model": 3}
@@ -136,43 +137,61 @@ def tested_claims(table, title: str) -> Figure:
 
 
 def turned(ours, printed, title: str) -> Figure:
-    """Draw what turning a knob does to perplexity, against what it does to the rank.
+    """Draw what turning a knob does to perplexity, against what it does to two ranks.
 
     ours: the DataFrame of `ranks.interventions`, drawn filled with intervals, and pale where a row
         is no evidence. Marks of one knob and nearly one rank are moved a little to the side, else
-        their intervals would coincide.
-    printed: that of `ranks.published_interventions`, drawn hollow.
+        their intervals would coincide. An arrow leads on from a Press' rank that is at least so
+        much.
+    printed: that of `ranks.published_interventions`, whose Press' rank is drawn hollow.
     """
-    figure, ax = panels(height=4.6)
-    ax.axhline(0, color=INK, linewidth=0.9)
+    figure, axes = panels(columns=2, height=4.8, sharey=True)
     knobs = dict.fromkeys([*ours.knob, *printed.knob])
-    for i, knob in enumerate(knobs):
-        style = {"color": COLOURS[i], "marker": MARKERS[i], "linestyle": ""}
-        name = KNOB_NAMES.get(knob, knob)
-        rows = ours[ours.knob == knob].sort_values("rank")
-        rows = rows.assign(place=_beside(rows["rank"].to_numpy(float)))
-        said = f"{name}, ours"
-        for is_evidence, alpha in ((True, 1), (False, 0.3)):
-            part = rows[rows.evidence == is_evidence]
-            if len(part):
-                reach = np.array([part.difference - part.low, part.high - part.difference], float)
-                error = {"capsize": 3, "elinewidth": 1.2, "alpha": alpha, "zorder": 2 + alpha}
-                ax.errorbar(
-                    part.place.to_numpy(), part.difference, yerr=reach, label=said, **error, **style
-                )
-                said = None  # the legend has each knob once
-        rows = printed[printed.knob == knob]
-        if len(rows):
-            hollow = {"markerfacecolor": PAPER, "markersize": 7, "label": f"{name}, published"}
-            ax.plot(rows["rank"], rows.difference, **hollow, **style)
-    ax.set_xscale("log")
-    _written_out(ax.xaxis, (1, 2, 5))
+    for ax, column in zip(axes, ("effective rank", "rank"), strict=True):
+        ax.axhline(0, color=INK, linewidth=0.9)
+        for i, knob in enumerate(knobs):
+            style = {"color": COLOURS[i], "marker": MARKERS[i], "linestyle": ""}
+            name = KNOB_NAMES.get(knob, knob)
+            rows = ours[ours.knob == knob].sort_values(column)
+            rows = rows.assign(place=_beside(rows[column].to_numpy(float)))
+            _with_intervals(ax, rows, f"{name}, ours", style)
+            if column == "rank":
+                for row in rows[rows["at least"]].itertuples():
+                    alpha = 1 if row.evidence else PALE
+                    _lead_on(ax, row.place, row.difference, COLOURS[i], alpha)
+                rows = printed[printed.knob == knob]
+                hollow = {"markerfacecolor": PAPER, "markersize": 7, "label": f"{name}, published"}
+                if len(rows):
+                    ax.plot(rows["rank"], rows.difference, **hollow, **style)
+        ax.set_xscale("log")
+        _written_out(ax.xaxis, (1, 2, 5) if column == "rank" else (0.5, 1, 1.5, 2, 3))
     label = "change of perplexity, %"
-    _name_axes(ax, "Press' rank, times the least of its group", label, "")
+    _name_axes(axes[0], "effective rank, ratio", label, "")
+    _name_axes(axes[1], "Press' rank, ratio (→ at least)", "", "")
     figure.suptitle(textwrap.fill(title, WIDTH))
     pale = None if ours.evidence.all() else "pale: no evidence"
-    figure.legend(loc="outside lower center", ncols=2, title=pale)
+    handles, labels = axes[1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, title=pale)
     return figure
+
+
+def _with_intervals(ax, rows, label: str, style: dict) -> None:
+    """Draw interventions at their places with intervals, those that are no evidence pale."""
+    said: str | None = label
+    for is_evidence, alpha in ((True, 1), (False, PALE)):
+        part = rows[rows.evidence == is_evidence]
+        if len(part):
+            reach = np.array([part.difference - part.low, part.high - part.difference], float)
+            error = {"capsize": 3, "elinewidth": 1.2, "alpha": alpha, "zorder": 2 + alpha}
+            place = part.place.to_numpy()
+            ax.errorbar(place, part.difference, yerr=reach, label=said, **error, **style)
+            said = None  # the legend has each knob once
+
+
+def _lead_on(ax, x: float, y: float, colour, alpha: float) -> None:
+    """Draw an arrow to the right of a mark: its true place lies there or further on."""
+    look = {"arrowstyle": "<-", "color": colour, "alpha": alpha, "linewidth": 1.4}
+    ax.annotate("", (x, y), (22, 0), textcoords="offset points", arrowprops=look)
 
 
 def _beside(x: np.ndarray) -> np.ndarray:
@@ -209,7 +228,7 @@ def correlated(x, y, setting, method, xlabel: str, ylabel: str, title: str) -> F
     _written_out(ax.yaxis, (1, 1.5, 2, 3, 5, 7))
     _name_axes(ax, xlabel, ylabel, "")
     figure.suptitle(textwrap.fill(title, WIDTH))
-    ax.legend(loc="lower left")
+    figure.legend(loc="outside lower center", ncols=2)  # where it lies on no run
     _name_to_the_right(figure, ax, x, y, method)
     return figure
 

@@ -71,7 +71,7 @@ def test_the_answer_is_told_by_intervals(keep):
         keep(1.4, seed, 90.0, 110.0)
     table = gaps.sweep(gaps.runs(evidence.read()))
     assert gaps.steeper_told(table).startswith(
-        "No. With the norm held the test loss changes by +0.095"
+        "Up to a point. With the norm held the test loss changes by +0.095"
     )
     assert "The least test loss is at γ = 0.9, where it changes by -0.105 [" in gaps.steeper_told(
         table
@@ -92,6 +92,54 @@ def test_the_answer_is_told_by_intervals(keep):
     told = gaps.steeper_told(unsure)
     assert told.startswith("Undecided.") and "no fall of it is sure" in told
     assert gaps.change_told(table, "gap", 0.9) == "-0.105 [-0.105, -0.105]"
+
+
+def test_a_test_loss_that_surely_falls_nowhere_and_rises_at_last_is_a_no(keep):
+    for seed in (1, 2, 3):
+        keep(0.4, seed, 50.0, 100.0)
+        keep(0.9, seed, 50.0, 101.0)
+        keep(1.4, seed, 90.0, 110.0)
+    table = gaps.sweep(gaps.runs(evidence.read()))
+    assert gaps.steeper_told(table).startswith("No. With the norm held")
+
+
+def test_models_that_lose_to_counting_illustrate_and_answer_nothing(keep):
+    for seed in (1, 2, 3):
+        keep(0.4, seed, 50.0, 100.0)
+        keep(1.4, seed, 90.0, 110.0)
+    of = evidence.read()
+    counted = {run.setting.text: {evidence.COUNTING: 115.0} for run in of.runs}  # 110 and 121
+    table = gaps.sweep(gaps.runs(evidence.Evidence(of.runs, (), counted)))
+    told = gaps.steeper_told(table)
+    assert told.startswith(
+        "This is untested on evidence, since 1 of the 2 settings compared lose to Kneser-Ney 5. "
+        "As an illustration: with the norm held the test loss changes by +0.095"
+    )
+    assert "No." not in told
+    assert gaps.weighed("The gap falls", table).endswith("As an illustration: the gap falls")
+    assert gaps.weighed("The gap falls", table[:1]) == "The gap falls"
+
+
+def test_an_adversarial_model_has_no_gap(tmp_path, monkeypatch):
+    """Its training loss is of perturbed targets."""
+    monkeypatch.setattr(results, "kept_folder", lambda: tmp_path)
+    epoch = {"epoch": 1, "train_perplexity": 90.0, "valid_perplexity": 99.0, "tokens": 100}
+    metrics = {"best_epoch": 1, "test_perplexity": 98.0, "valid_perplexity": 99.0}
+    perturbed = ("ptb/desk/adversarial", "ptb/desk/spectrum-adversarial")
+    perturbed += ("ptb/awd-lstm/mos+adversarial",)
+    for recipe in ("ptb/desk/tied", *perturbed):
+        planned = Planned(recipe, "standard", 1)
+        results.write_result(tmp_path / planned.key, planned.experiment(), [epoch], metrics, {})
+    of = evidence.read()
+    assert len(of.runs) == 4 and gaps.runs(of).method.tolist() == ["tied"]
+
+
+def test_a_table_of_losses_has_the_n_grams_of_its_text():
+    table = pd.DataFrame({"seeds": [3], "test": [5.25]}, index=pd.Index([0.4], name="γ"))
+    told = gaps.with_counting(table, {"unigram": np.e**5.5, "Kneser-Ney 5": np.e**4.9126})
+    assert told.test.to_dict() == {0.4: "5.250", "unigram": "5.500", "Kneser-Ney 5": "4.913"}
+    assert told.seeds.tolist() == [3, "", ""] and told.index.name == "γ"
+    assert gaps.with_counting(table, {}, digits=1).test.tolist() == ["5.2"]
 
 
 def test_a_setting_that_loses_to_counting_is_marked(keep):

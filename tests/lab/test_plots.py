@@ -1030,18 +1030,33 @@ def test_few_points_of_a_curve_all_have_their_marks():
     assert few.get_markevery() == 1 and many.get_markevery() == 0.12
 
 
+def turned_by(rank, evidence):
+    """Return interventions by the ratio of Press' ranks."""
+    ours = pd.DataFrame({"knob": "components", "rank": rank, "difference": 1.0})
+    ours = ours.assign(low=0.5, high=1.5, evidence=evidence)
+    return ours.assign(**{"effective rank": ours["rank"] / 10, "at least": False})
+
+
 def test_marks_of_nearly_one_rank_stand_beside_each_other():
-    ours = pd.DataFrame({"knob": "components", "rank": [15.0, 15.1, 20.0], "difference": 1.0})
-    ours = ours.assign(low=0.5, high=1.5, evidence=True)
-    ax = plots.turned(ours, ours[:0], "title").axes[0]
+    ours = turned_by([15.0, 15.1, 20.0], evidence=True)
+    ax = plots.turned(ours, ours[:0], "title").axes[1]
     marks = ax.containers[0].lines[0].get_xdata()
     np.testing.assert_allclose(marks, [15.0, 15.6, 20.0])
 
 
+def test_the_effective_rank_leads_and_an_arrow_leads_on_from_a_rank_that_is_at_least_so_much():
+    ours = turned_by([12.0, 15.0], evidence=True)
+    ours["effective rank"], ours["at least"] = [1.8, 1.1], [False, True]
+    first, second = plots.turned(ours, ours[:0], "title").axes
+    np.testing.assert_allclose(first.containers[0].lines[0].get_xdata(), [1.1, 1.8])
+    assert first.get_xlabel().startswith("effective rank") and not first.texts
+    (arrow,) = second.texts
+    assert arrow.xy == (15, 1) and arrow.xyann[0] > 0 and arrow.arrow_patch is not None
+
+
 def test_what_is_no_evidence_is_pale():
-    ours = pd.DataFrame({"knob": "components", "rank": [15.0, 20.0], "difference": 1.0})
-    ours = ours.assign(low=0.5, high=1.5, evidence=[False, True])
-    ax = plots.turned(ours, ours[:0], "title").axes[0]
+    ours = turned_by([15.0, 20.0], evidence=[False, True])
+    ax = plots.turned(ours, ours[:0], "title").axes[1]
     clear, pale = ax.containers
     assert clear.lines[0].get_xdata() == [20] and clear.lines[0].get_alpha() == 1
     assert pale.lines[0].get_xdata() == [15] and pale.lines[0].get_alpha() < 0.5
