@@ -1103,7 +1103,16 @@ def test_names_of_layers_at_one_place_stand_below_each_other_within_the_axes():
 
 def test_tested_claims_name_what_is_beyond_ten_per_cent_as_factors():
     row = {"published": -5.0, "ours": 500.0, "low": 490.0, "high": 510.0, "verdict": "agrees"}
-    table = pd.DataFrame([row | {"says": "It rises.", "paper": "a2020"}])
-    ax = plots.tested_claims(table, "title").axes[0]
+    row |= {"says": "It rises.", "paper": "a2020", "interim": ""}
+    table = pd.DataFrame([row, row | {"interim": "2 of 5 pairs"}])
+    figure = plots.tested_claims(table, "title")
+    ax = figure.axes[0]
+    faces = [
+        line.get_markerfacecolor() for line in ax.lines if line.get_marker() == style.MARKERS[2]
+    ]
+    assert (
+        len(faces) == 2 and faces[0] != style.PAPER and faces[1] == style.PAPER
+    )  # the interim one is hollow
+    assert "interim" in figure.legends[0].get_title().get_text()
     ticks = dict(zip(ax.get_xticks(), [t.get_text() for t in ax.get_xticklabels()], strict=True))
     assert ticks[100 * np.log(2)] == "× 2" and ticks[-10] == "−10 %"
