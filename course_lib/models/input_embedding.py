@@ -53,8 +53,7 @@ class InputEmbedding(nn.Module):
         if self.gradient_scale != 1 and rows.requires_grad:
             rows.register_hook(lambda gradient: gradient * self.gradient_scale)
         if self.row_dropout:
-            wide = torch.promote_types(rows.dtype, torch.float32)  # a half type rounds 1 / (1 − p)
-            mask = keep_mask(rows.new_empty(words.shape[0], dtype=wide), self.row_dropout)
+            mask = keep_mask(rows.new_empty(words.shape[0]), self.row_dropout)
             rows = (rows * mask[ids].unsqueeze(-1)).to(rows.dtype)
         if self.noise:
             rows = rows + torch.randn_like(rows) * (self.noise * self.noise_share)

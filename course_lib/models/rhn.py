@@ -67,7 +67,7 @@ class RHN(nn.Module):
         hidden = []
         for step in inputs.unbind():
             for matrix, offset in zip(matrices, (step, *self.bias[1:]), strict=True):
-                read = s if mask is None else s * mask
+                read = s if mask is None else (s * mask).to(s.dtype)
                 a, b = (read @ matrix + offset).chunk(2, dim=-1)
                 s = torch.lerp(s, a.tanh().to(s.dtype), b.sigmoid().to(s.dtype))
             hidden.append(s)

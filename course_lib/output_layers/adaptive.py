@@ -147,6 +147,10 @@ class AdaptiveSoftmax(OutputLayer):
         block = max(64, LARGE // self.words.shape[0]) if accelerated(hidden) else 64
         shape = target.shape
         target = target.flatten()
+        counted = target != IGNORE
+        # As in `BlockedLoss`, an ignored target is some word whose bias is finite: 0 · ∞ is NaN.
+        some = 0 if self.bias is None else self.bias.argmax()
+        target = torch.where(counted, target, some)
         hidden = hidden.flatten(0, -2)
 
         def block_losses(h, y, *soft):
@@ -160,10 +164,10 @@ class AdaptiveSoftmax(OutputLayer):
         for start in range(0, max(1, len(target)), block):
             positions = slice(start, start + block)
             given = () if soft is None else (soft[0][positions], soft[1])
-            inputs = hidden[positions], target[positions].clamp(min=0), *given
+            inputs = hidden[positions], target[positions], *given
             pairs.append(checkpoint(block_losses, *inputs, use_reentrant=False))
         loss, nll = map(torch.cat, zip(*pairs, strict=True))
-        counted = (target != IGNORE).to(loss)
+        counted = counted.to(loss)
         loss, nll = loss * counted, nll * counted
         if reduction == "none":
             return loss.view(shape), nll.view(shape)

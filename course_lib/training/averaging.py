@@ -44,7 +44,7 @@ class WeightAverage:
 
 
 def stalled(perplexities: list[float], checks: int) -> bool:
-    """Return whether the last value is worse than the best of all but the `checks` before it.
+    """Return whether the last value is worse than the best of those more than `checks` before it.
 
     The non-monotone trigger of AWD-LSTM (Merity et al. 2018, algorithm 1, as its code has it). A
     new best among those `checks` does not count, and equal values never trigger.

@@ -43,16 +43,16 @@ class Optimisation(InRange):
     learning_rate: Positive = 1.0
     schedule: Any = field(default_factory=Constant)
     epochs: Whole = 40  # 0 takes the weights it starts from as they are
-    max_steps: Count | None = None  # ends it, if epochs do not before; schedules run over these
+    max_steps: Count | None = None  # the most steps of the run; schedules run over these
     keep: Literal["best", "last"] = "best"  # the epoch of the final weights; best: in validation
-    patience: Count | None = None  # the run ends once validation has `stalled` for so many checks
+    patience: Count | None = None  # ends a run by AWD-LSTM's trigger; one check may do so, see `stalled`
     batch: Count = 20  # columns, over all processes
     max_tokens: Count = 4096  # of a batch of sentence pairs, over all processes and parts
     accumulate: Count = 1  # parts of a batch whose gradients are added before the step
     length: Count = 35  # steps of truncated backpropagation
     random_length: bool = False  # the rule of AWD-LSTM; the learning rate follows the drawn length
     partial_shuffle: bool = False
-    sum_over_steps: bool = False  # loss summed over the unrolled steps (Zaremba et al. 2014)
+    sum_over_steps: bool = False  # the loss, penalties too, times the steps (Zaremba et al. 2014)
     clip: Positive | None = None  # global norm of the gradient
     average_from: Count | None = None  # epoch from whose start weights are averaged (ET-ASGD)
     average_after: Count | None = None  # averaged once validation has `stalled` so long (NT-ASGD)

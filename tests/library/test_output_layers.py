@@ -1105,6 +1105,20 @@ def test_a_forbidden_word_and_an_ignored_target_leave_finite_numbers(kind):
     assert layer(hidden.detach(), target)[0].item() == pytest.approx(expected.item(), rel=1e-12)
 
 
+def test_an_adaptive_softmax_does_not_take_a_forbidden_word_in_the_place_of_an_ignored_target():
+    layer = build(AdaptiveSoftmax)
+    with torch.no_grad():
+        layer.bias[0] = -torch.inf
+    hidden = torch.randn(3, D, dtype=torch.float64, requires_grad=True)
+    target = torch.tensor([IGNORE, 3, N - 1])
+    loss, nll = layer(hidden, target, CrossEntropy() + ZLoss())
+    (to_hidden,) = torch.autograd.grad(loss, hidden)
+    alone, _ = layer(hidden[1:], target[1:], CrossEntropy() + ZLoss())
+    assert nll.isfinite() and torch.equal(to_hidden[0], torch.zeros(D, dtype=torch.float64))
+    torch.testing.assert_close(loss, alone)
+    torch.testing.assert_close(to_hidden, torch.autograd.grad(alone, hidden)[0])
+
+
 def test_what_is_no_word_matrix_is_refused_and_told_how_it_becomes_one():
     class Plain:  # has the methods, but a mixture's segments could not see its parameters
         shape, factors = (N, D), None
