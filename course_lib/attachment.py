@@ -191,23 +191,23 @@ class Attached(nn.Module):
         told = [(scale, cap), (scale, getattr(self.output_layer, "cap", cap))]
         slope = ((own * raw)[0].sum() / raw[0].square().sum()).item()
         bound = own.abs().max().item()
-        bends = told + [(s, c) for s in (1.0, slope) for c in (None, bound)]
+        pairs = told + [(s, c) for s in (1.0, slope) for c in (None, bound)]
 
         # Which of these give its logits, and which labels its loss.
         close = partial(torch.allclose, rtol=2e-5 + 2 * torch.finfo(head.weight.dtype).eps)
         lengths = own.norm(dim=-1)
-        bends = [bend for bend in bends if close(lengths, _logits(*bend, None, raw).norm(dim=-1))]
+        pairs = [pair for pair in pairs if close(lengths, _logits(*pair, None, raw).norm(dim=-1))]
         shifted = close(loss, F.cross_entropy(own[:, :-1].mT, labels[:, 1:]))
         straight = close(loss, F.cross_entropy(own.mT, labels))
 
         # Parameters beside matrix and bias, such as an adapter's, are not in the output layer.
         plain = {k for k, p in head.named_parameters() if p.requires_grad} <= {"weight", "bias"}
-        known = plain and bends and (shifted or straight)
-        if known and any(bend in told for bend in bends) and (shifted or self.aligned):
+        known = plain and pairs and (shifted or straight)
+        if known and any(pair in told for pair in pairs) and (shifted or self.aligned):
             return
         way = "merge or switch off what is added to its head, as LoRA does, or to its loss"
         if known:
-            s, c = bends[0]
+            s, c = pairs[0]
             aligned = self.aligned or not shifted
             way = f"tell attach scale={s:.6g}, cap={c}, aligned={aligned}"
         raise CourseError(f"the loss of {type(self.model).__name__} would be another; {way}")

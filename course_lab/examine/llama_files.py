@@ -41,21 +41,24 @@ def shape_of(file: Path, metadata: dict) -> LlamaShape:
         )
     names = {
         "blocks": "block_count", "size": "embedding_length", "heads": "attention.head_count",
-        "readers": "attention.head_count_kv", "hidden": "feed_forward_length",
+        "key_value_heads": "attention.head_count_kv", "inner": "feed_forward_length",
         "longest": "context_length",
         "base": "rope.freq_base", "epsilon": "attention.layer_norm_rms_epsilon",
     }  # fmt: skip
     values: dict[str, Any] = {name: metadata.get(f"llama.{key}") for name, key in names.items()}
-    values["readers"] = values["readers"] or values["heads"]
+    values["key_value_heads"] = values["key_value_heads"] or values["heads"]
     values["base"] = values["base"] or 10_000.0
     for name, value in values.items():
         kinds = (int, float) if name in ("base", "epsilon") else (int,)
         if type(value) not in kinds or not 0 < value < 1e9:
             raise CourseError(f"{file} says of its {name} {value!r:.40}: it cannot be run")
     shape = LlamaShape(**values)
-    if shape.size % shape.heads or shape.size // shape.heads % 2 or shape.heads % shape.readers:
-        raise CourseError(f"{file}: {shape.size} numbers do not divide into {shape.heads} "
-                          f"heads of which {shape.readers} are read")  # fmt: skip
+    uneven = shape.size % shape.heads or shape.size // shape.heads % 2
+    if uneven or shape.heads % shape.key_value_heads:
+        raise CourseError(
+            f"{file}: {shape.size} numbers do not divide into {shape.heads} heads of queries and "
+            f"{shape.key_value_heads} of keys and values"
+        )
     # what another forward pass would heed
     width = shape.size // shape.heads
     plain = {"rope.dimension_count": width, "attention.key_length": width,
@@ -73,13 +76,13 @@ def shape_of(file: Path, metadata: dict) -> LlamaShape:
 
 def weights(shape: LlamaShape, words: int) -> dict[str, tuple[int, ...]]:
     """Return the shape of every weight but the output's by its name, with N = `words`."""
-    read = shape.size // shape.heads * shape.readers
+    read = shape.size // shape.heads * shape.key_value_heads
     block = {
         "attn_norm": (shape.size,), "attn_q": (shape.size, shape.size),
         "attn_k": (read, shape.size), "attn_v": (read, shape.size),
         "attn_output": (shape.size, shape.size), "ffn_norm": (shape.size,),
-        "ffn_gate": (shape.hidden, shape.size), "ffn_up": (shape.hidden, shape.size),
-        "ffn_down": (shape.size, shape.hidden),
+        "ffn_gate": (shape.inner, shape.size), "ffn_up": (shape.inner, shape.size),
+        "ffn_down": (shape.size, shape.inner),
     }  # fmt: skip
     shapes = {"token_embd": (words, shape.size), "output_norm": (shape.size,)}
     for i in range(shape.blocks):

@@ -20,11 +20,11 @@ class LlamaShape:
     blocks: int
     size: int
     heads: int
-    readers: int  # heads of keys and values, each read by as many heads of queries
-    hidden: int  # numbers within a block's network
+    key_value_heads: int  # each of keys and values serves heads / key_value_heads of queries
+    inner: int  # numbers within a block's network
     longest: int  # context in tokens
-    base: float
-    epsilon: float
+    base: float  # of the rotary angles
+    epsilon: float  # of the normalisation
 
 
 class Llama:
@@ -85,12 +85,12 @@ class Llama:
         return torch.view_as_real(torch.view_as_complex(pairs) * turns).flatten(-2)
 
     def _attend(self, block: int, x: Tensor, turns: Tensor) -> Tensor:
-        heads, readers = self.shape.heads, self.shape.readers
+        heads, key_value_heads = self.shape.heads, self.shape.key_value_heads
         q, k, v = (self._times(x, f"blk.{block}.attn_{name}") for name in "qkv")
         q = self._turned(q, heads, turns)
-        k = self._turned(k, readers, turns)
-        v = v.unflatten(-1, (readers, -1))
+        k = self._turned(k, key_value_heads, turns)
+        v = v.unflatten(-1, (key_value_heads, -1))
         q, k, v = (part.transpose(0, 1) for part in (q, k, v))  # (heads, T, width)
-        k, v = (part.repeat_interleave(heads // readers, 0) for part in (k, v))
+        k, v = (part.repeat_interleave(heads // key_value_heads, 0) for part in (k, v))
         read = scaled_dot_product_attention(q, k, v, is_causal=True)
         return self._times(read.transpose(0, 1).flatten(1), f"blk.{block}.attn_output")

@@ -106,7 +106,7 @@ class _BlockInputs:
     positions: slice | Tensor
     columns: slice  # the group's words
     x: Tensor  # (m, w), contexts as the product takes them; w > d where it includes the bias
-    rows: Tensor  # (N, w), the rows of the group's N words in the same type
+    matrix: Tensor  # (N, w), the rows of the group's N words in the same type
     target: Tensor  # (b,), counted from the group's first word
     row_target: Tensor  # (m,), the same for each row of `x`
 
@@ -114,11 +114,11 @@ class _BlockInputs:
     def shape(self) -> tuple[int, int, int]:
         """Return b, K, N."""
         b = len(self.target)
-        return b, len(self.x) // b, len(self.rows)
+        return b, len(self.x) // b, len(self.matrix)
 
 
 @dataclass
-class _Bent:
+class _Transformed:
     """A transform's result, with what it is differentiated by."""
 
     raw: Tensor  # (m, N), before the transform
@@ -169,7 +169,7 @@ class BlockedLoss:
         # What multiplies by the matrix and by its transpose; none where products are taken plainly.
         self.arranged: list[Callable[[Tensor], Tensor]] = []
         if grads is not None and [g.columns for g in options.groups] == [(0, len(self.matrix))]:
-            rows = self._rows(options.groups[0])
+            rows = self._rows_of_logits(options.groups[0])
             self.arranged = arranged_products(self.matrix, len(x) * x.shape[1], rows)
 
     def run(self) -> tuple[Tensor, ...]:
@@ -190,7 +190,7 @@ class BlockedLoss:
         """Yield the positions of each block: a slice, or their numbers."""
         x = self.inputs.x
         n = len(x) if group.positions is None else len(group.positions)
-        step = self.options.block or max(1, self._rows(group) // x.shape[1])
+        step = self.options.block or max(1, self._rows_of_logits(group) // x.shape[1])
         # Equal blocks: a small rest would cost a whole pass over the matrix' gradient.
         blocks = max(1, -(-n // step))
         step = max(1, -(-n // blocks))
@@ -198,7 +198,7 @@ class BlockedLoss:
             part = slice(start, min(start + step, n))
             yield part if group.positions is None else group.positions[part]
 
-    def _rows(self, group: Group) -> int:
+    def _rows_of_logits(self, group: Group) -> int:
         """Return how many rows of logits a block of the group may have."""
         tensors = 2 - self._in_place(group)  # logits, and probabilities where they have their own
         tensors += 2 * (self.options.transform is not None)  # about what its backward pass keeps
@@ -219,45 +219,45 @@ class BlockedLoss:
     def _forward_block(self, group: Group, positions: slice | Tensor, scratch: Scratch) -> None:
         """Add one block's losses and gradients."""
         frame = scratch.frame()
-        block = self._read(group, positions)
+        block = self._block_inputs(group, positions)
         # logits
         scores, logits = self._logits(block, frame)
-        bent = self._transformed(logits, scratch)
-        if bent is not None:
-            logits = bent.value.detach()
+        transformed = self._transformed(logits, scratch)
+        if transformed is not None:
+            logits = transformed.value.detach()
         # statistics
         target_logit = logits.gather(1, block.row_target[:, None])
         in_place = self._in_place(group)
         p = logits if in_place else frame.empty_like("probabilities", logits)
         torch.softmax(logits, -1, out=p)
-        read = (lambda: self._logits_again(block)) if in_place else (lambda: logits)
-        view = self._statistics(block, target_logit, p, read)
+        logits_again = (lambda: self._logits_again(block)) if in_place else (lambda: logits)
+        statistics = self._statistics(block, target_logit, p, logits_again)
         # loss
         with torch.enable_grad():
-            loss = group.objective(view)
+            loss = group.objective(statistics)
         if loss.shape != block.target.shape:
             raise ValueError(f"an objective returns a loss a position, not {tuple(loss.shape)}")
-        nll = loss if group.nll == group.objective else group.nll(view)
+        nll = loss if group.nll == group.objective else group.nll(statistics)
         self.losses[0, positions] += loss.detach()
         self.losses[1, positions] += nll.detach()
         if self.grads is None:
             return
         # gradient with respect to the logits
-        slopes = _slopes(view, loss)
+        slopes = _slopes(statistics, loss)
         gradient = self._logit_gradient(block, slopes, p)
-        if bent is not None:
-            gradient = self._through_transform(gradient, bent)
+        if transformed is not None:
+            gradient = self._through_transform(gradient, transformed)
         # contributions
         self._add_to_log_weights(block, slopes)
         self._add_to_offset(block, gradient)
         dense = gradient.dense
-        if dense.dtype != block.rows.dtype:  # `scores`, of the product's type, are used up
+        if dense.dtype != block.matrix.dtype:  # `scores`, of the product's type, are used up
             dense = scores.copy_(dense)
         self._add_to_contexts(block, gradient, dense)
         self._add_to_words(block, gradient, dense)
         self._add_to_soft_targets(block, slopes)
 
-    def _read(self, group: Group, positions: slice | Tensor) -> _BlockInputs:
+    def _block_inputs(self, group: Group, positions: slice | Tensor) -> _BlockInputs:
         """Return contexts and rows in the product's type, and targets."""
         columns = slice(*group.columns)
         rows = self.matrix[columns]
@@ -284,9 +284,9 @@ class BlockedLoss:
         if self.arranged:
             scores = self.arranged[0](block.x)
         else:
-            shape = len(block.x), len(block.rows)
+            shape = len(block.x), len(block.matrix)
             scores = frame.empty("scores", shape, block.x.dtype, block.x.device)
-            torch.mm(block.x, block.rows.T, out=scores)
+            torch.mm(block.x, block.matrix.T, out=scores)
         if self.narrow:
             return scores, scores
         logits = scores
@@ -304,7 +304,7 @@ class BlockedLoss:
         """Return overwritten logits once more, as after an underflow in `log_normaliser`."""
         return self._logits(block, Frame())[1]
 
-    def _transformed(self, logits: Tensor, scratch: Scratch) -> _Bent | None:
+    def _transformed(self, logits: Tensor, scratch: Scratch) -> _Transformed | None:
         """Return transform(logits, *parameters), to be differentiated where that is needed."""
         transform = self.options.transform
         if transform is None:
@@ -314,8 +314,8 @@ class BlockedLoss:
             raw = logits.detach().requires_grad_(wanted)
             leaves = [p.detach().requires_grad_(p.requires_grad) for p in self.inputs.parameters]
             written = partial(transform, scratch=scratch)
-            bend = elementwise(written, self.options.formula, raw, *leaves)
-            return _Bent(raw, leaves, bend(raw, *leaves))
+            function = elementwise(written, self.options.formula, raw, *leaves)
+            return _Transformed(raw, leaves, function(raw, *leaves))
 
     def _statistics(
         self, block: _BlockInputs, target_logit: Tensor, p: Tensor, logits: Callable[[], Tensor]
@@ -366,17 +366,17 @@ class BlockedLoss:
         p.index_put_(place, s_y[:, 0].to(p.dtype), accumulate=True)  # scatter_add_ would widen bf16
         return _LogitGradient(p, weight)
 
-    def _through_transform(self, gradient: _LogitGradient, bent: _Bent) -> _LogitGradient:
+    def _through_transform(self, gradient: _LogitGradient, result: _Transformed) -> _LogitGradient:
         """Return the gradient with respect to the logits before the transform.
 
         The gradients of the transform's parameters are added to their totals on the way.
         """
-        free = [leaf for leaf in bent.parameters if leaf.requires_grad]
+        free = [leaf for leaf in result.parameters if leaf.requires_grad]
         dense, weight = gradient.dense, gradient.weight
         if free:  # a parameter's gradient sums over positions, so the weights must come first
             dense = dense.mul_(weight)
             weight = torch.ones_like(weight)
-        dense, *to_parameters = torch.autograd.grad(bent.value, [bent.raw, *free], dense)
+        dense, *to_parameters = torch.autograd.grad(result.value, [result.raw, *free], dense)
         totals = [total for total in self.grads.parameters if total is not None]
         for total, to_parameter in zip(totals, to_parameters, strict=True):
             total.add_(to_parameter)
@@ -406,7 +406,7 @@ class BlockedLoss:
         if self.grads.x is None:
             return
         b, components, _ = block.shape
-        weight, rows = gradient.weight, block.rows
+        weight, rows = gradient.weight, block.matrix
         product = self.arranged[1](dense) if self.arranged else rows_times(dense, rows)
         to_x = product[:, : self.size].to(weight.dtype) * weight
         if gradient.at_target is not None:
@@ -428,7 +428,7 @@ class BlockedLoss:
         if to_bias is not None and not self.narrow:
             to_bias.addmv_(gradient.dense.T, weight[:, 0])
         if self.options.gate is not None:
-            dense = self.options.gate(gradient.dense, block.row_target).to(block.rows.dtype)
+            dense = self.options.gate(gradient.dense, block.row_target).to(block.matrix.dtype)
         # The dense part.
         weighted_x = (block.x * weight).to(dense.dtype)
         if to_matrix is not None or bias_column is not None:
@@ -461,14 +461,14 @@ class BlockedLoss:
             self.grads.soft_matrix[block.columns].addmm_(g.T, soft_x)
 
 
-def _slopes(view: Block, loss: Tensor) -> dict[str, Tensor]:
+def _slopes(statistics: Block, loss: Tensor) -> dict[str, Tensor]:
     """Return the gradients of the loss (b,) by the block's statistics, by name.
 
     Those by log Z, the target's logit and the log-weights are always there, another only where the
     loss depends on it: an objective may read a statistic and detach it.
     """
     always = "log_z", "target_logit", "log_weights"
-    made = vars(view)  # a statistic that is made on demand lies there once it was asked for
+    made = vars(statistics)  # a statistic that is made on demand lies there once it was asked for
     leaves = {n: made[n] for n in (*always, "mean_logit", "logits", "soft_logits") if n in made}
     slopes = torch.autograd.grad(loss, [*leaves.values()], torch.ones_like(loss), allow_unused=True)
     slopes = {n: slope for n, slope in zip(leaves, slopes, strict=True) if slope is not None}
