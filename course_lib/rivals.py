@@ -73,16 +73,16 @@ def _with_gradients(way: Callable[..., Tensor], arguments) -> list[Tensor]:
     wanted = [leaf for leaf in leaves if leaf is not None and leaf.requires_grad]
     with torch.enable_grad():
         value = way(*leaves)
-        kept = value.detach().clone()  # a backward pass may write over what it has used up
-        found = [kept, *(torch.autograd.grad(value.sum(), wanted) if wanted else ())]
+        result = [value.detach().clone()]  # a backward pass may write over what it has used up
+        result += torch.autograd.grad(value.sum(), wanted) if wanted else ()
     if value.is_cuda:
         torch.cuda.synchronize()
-    return found
+    return result
 
 
-def _distance(found: list[Tensor], expected: list[Tensor]) -> float:
+def _distance(actual: list[Tensor], expected: list[Tensor]) -> float:
     """Return the largest difference as a share of the largest number, the worst of all tensors."""
-    pairs = zip(found, expected, strict=True)
+    pairs = zip(actual, expected, strict=True)
     shares = [(a - b).abs().max() / b.abs().max().clamp(min=1e-30) for a, b in pairs]
     return torch.stack([share.double() for share in shares]).max().item()  # NaN, if one is
 

@@ -20,7 +20,7 @@ from course_lab.corpora.translation import languages_of
 from course_lib.data.bpe import normalise
 from course_lib.data.corpus import SPLITS
 from course_lib.data.pairs import SentencePairs, encoded
-from course_lib.data.rows import Texts, columns
+from course_lib.data.rows import Texts, compact_columns
 from course_lib.errors import CourseError
 from course_lib.ranges import Count, checked
 
@@ -138,7 +138,8 @@ def generate() -> dict[str, dict[str, Texts]]:
             seen |= keys
             rows[split_of(pair[0])].append(pair)
     return {
-        split: dict(zip(("de", "en"), columns(pairs), strict=True)) for split, pairs in rows.items()
+        split: dict(zip(("de", "en"), compact_columns(pairs), strict=True))
+        for split, pairs in rows.items()
     }
 
 

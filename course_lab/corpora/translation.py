@@ -11,7 +11,7 @@ from course_lab.corpora.files import verified_files
 from course_lab.corpora.registry import DOWNLOADS
 from course_lib.data.corpus import SPLITS
 from course_lib.data.pairs import SentencePairs, encoded
-from course_lib.data.rows import Texts, columns
+from course_lib.data.rows import Texts, compact_columns
 from course_lib.errors import CourseError, unknown
 from course_lib.ranges import Count, checked
 
@@ -118,7 +118,11 @@ def load_iwslt14(
         pairs(f"IWSLT14.{name}.de-en.{{}}.xml", lambda rows: map(plain_quote, segments(rows)))
         for name in IWSLT14_TESTS[variant]
     )
-    texts = {"train": columns(train), "valid": columns(valid), "test": columns(chain(*tests))}
+    texts = {
+        "train": compact_columns(train),
+        "valid": compact_columns(valid),
+        "test": compact_columns(chain(*tests)),
+    }
     pieces = IWSLT14_PIECES[variant] if pieces is None else pieces
     return finished("iwslt14", texts, direction, pieces, lowercase, cleaner.left_out)
 
@@ -159,9 +163,11 @@ def load_wmt14(
         for x in languages
     )
     texts = {
-        "train": columns(cleaner(chain.from_iterable(pairs(*x) for x in WMT14_TRAIN))),
-        "valid": columns(chain.from_iterable(pairs(*x) for x in WMT14_VALID)),
-        "test": columns(paired(left, right, [WMT14_TEST.format("*", x) for x in languages])),
+        "train": compact_columns(cleaner(chain.from_iterable(pairs(*x) for x in WMT14_TRAIN))),
+        "valid": compact_columns(chain.from_iterable(pairs(*x) for x in WMT14_VALID)),
+        "test": compact_columns(
+            paired(left, right, [WMT14_TEST.format("*", x) for x in languages])
+        ),
     }
     corpus = finished("wmt14", texts, direction, pieces, lowercase, cleaner.left_out)
     corpus.compound_split = True
@@ -189,7 +195,7 @@ def _of_splits(
     texts = {}
     for split in SPLITS:
         paths = (files[f"{split}.{language}"] for language in languages)
-        source, target = columns(whole(*paths))
+        source, target = compact_columns(whole(*paths))
         texts[split] = source, target
     return texts
 

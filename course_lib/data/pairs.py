@@ -178,7 +178,5 @@ def encoded(
 
     splits = {split: Split(ids(x), ids(y), x, y) for split, (x, y) in texts.items()}
     words: Any = [bpe.id_to_token(i) for i in range(bpe.get_vocab_size())]
-    return SentencePairs(
-        name, words, **splits, encoding=bpe, direction=direction, lowercase=lowercase,
-        sha256=sha256, **origin,
-    )  # fmt: skip
+    origin |= {"encoding": bpe, "direction": direction, "lowercase": lowercase, "sha256": sha256}
+    return SentencePairs(name, words, **splits, **origin)

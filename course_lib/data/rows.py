@@ -57,7 +57,7 @@ class Texts(Rows):
     def of(cls, rows: Iterable[str]) -> "Texts":
         if isinstance(rows, cls):
             return rows
-        (texts,) = columns(((row,) for row in rows), 1)
+        (texts,) = compact_columns(((row,) for row in rows), 1)
         return texts
 
     @staticmethod
@@ -72,7 +72,7 @@ class Texts(Rows):
         return sha256.hexdigest()
 
 
-def columns(rows: Iterable[tuple[str, ...]], n: int = 2) -> tuple[Texts, ...]:
+def compact_columns(rows: Iterable[tuple[str, ...]], n: int = 2) -> tuple[Texts, ...]:
     """Return the n columns of rows of n texts, each kept compactly."""
     values = [bytearray() for _ in range(n)]
     starts = [array("q", [0]) for _ in range(n)]

@@ -52,7 +52,7 @@ def score(model: LanguageModel, corpus: WordEncoding, text: str) -> Score:
     ids = corpus.encode(text)
     if not len(ids):
         raise CourseError("there is nothing to score: the text has no words")
-    with reading(model):
+    with without_gradients(model):
         tables = _tables(model, torch.cat([torch.tensor([corpus.eos]), ids[:-1]]))
         log_prob = [
             table.gather(1, target[:, None].to(table.device))[:, 0]
@@ -66,7 +66,7 @@ def continuations(
     model: LanguageModel, corpus: WordEncoding, prompt: str = "", k: Count = 10
 ) -> list[Continuation]:
     """Return the k likeliest words after `prompt`, likeliest first."""
-    with reading(model):
+    with without_gradients(model):
         log_prob, _ = _after(model, corpus, prompt)
     top = log_prob.topk(min(k, len(log_prob)))
     pairs = zip(top.indices.tolist(), top.values.exp().tolist(), strict=True)
@@ -97,7 +97,7 @@ def draw(
     """
     generator = torch.Generator().manual_seed(seed)
     drawn: list[int] = []
-    with reading(model):
+    with without_gradients(model):
         log_prob, state = _after(model, corpus, prompt)
         for _ in range(length):
             probability = top_k_top_p(log_prob, temperature, top_k, top_p)
@@ -138,7 +138,7 @@ def top_k_top_p(
 
 
 @contextmanager
-def reading(model: OutputModel) -> Iterator[None]:
+def without_gradients(model: OutputModel) -> Iterator[None]:
     """Compute without gradients, as `evaluating` has it, with a memory of `CONTEXT` tokens or more.
 
     A Transformer without memory that reads word by word would see one word at a time.

@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from course_lib.data.pairs import SentencePairs
 from course_lib.errors import CourseError, unknown
-from course_lib.evaluation.generation import reading
+from course_lib.evaluation.generation import without_gradients
 from course_lib.evaluation.perplexity import evaluating
 from course_lib.models import TranslationModel
 from course_lib.output_layers import IGNORE
@@ -65,7 +65,7 @@ class BeamSearch(InRange):
         The model computes in evaluation mode, in float32 or wider. CourseError if a column has no
         translation of finite probability, as of a model with NaN.
         """
-        with reading(model):
+        with without_gradients(model):
             finished = self._search(model, source)
         if not all(finished):
             raise CourseError(
@@ -85,7 +85,7 @@ class BeamSearch(InRange):
         hypotheses = [[] for _ in column]
         history = torch.full((len(column), 1, 1), BOS, device=device)  # (B, open, n)
         total = torch.zeros(len(column), 1, device=device)  # log P of the open, (B, open)
-        finished = torch.zeros_like(limit)  # how many are, (B,)
+        finished_count = torch.zeros_like(limit)  # how many are, (B,)
         best = torch.full_like(total[:, 0], -torch.inf)  # score of the best of them, (B,)
         n = 0
         state = None
@@ -108,7 +108,7 @@ class BeamSearch(InRange):
             rows = column[b], history[b, parent[b, rank], 1:], top[b, rank]
             for i, y, value in zip(*(t.cpu() for t in rows), strict=True):
                 hypotheses[i].append(Hypothesis(y, value.item(), value.item() / self.penalty(n)))
-            finished = finished + ended.sum(1)
+            finished_count = finished_count + ended.sum(1)
             scores = top[:, :k].masked_fill(~ended, -torch.inf) / self.penalty(n)
             best = torch.maximum(best, scores.amax(1))
 
@@ -118,13 +118,13 @@ class BeamSearch(InRange):
 
             # columns that are done leave
             reachable = total[:, 0] / self.penalty(limit)
-            (b,) = ((finished < k) & (best < reachable)).nonzero(as_tuple=True)
-            columns = (b[:, None] * opened + parent[b]).flatten()
-            rest = None if len(b) == len(column) else b  # the keys of the source stay as they are
+            (live,) = ((finished_count < k) & (best < reachable)).nonzero(as_tuple=True)
+            columns = (live[:, None] * opened + parent[live]).flatten()
+            rest = None if len(live) == len(column) else live  # the source's keys stay as they are
             state = model.encoder.select(step.state, columns, rest)
-            history = torch.cat([history[b[:, None], parent[b]], word[b, :, None]], 2)
-            column, limit, source, total = column[b], limit[b], source[:, b], total[b]
-            finished, best = finished[b], best[b]
+            history = torch.cat([history[live[:, None], parent[live]], word[live, :, None]], 2)
+            column, limit, source, total = column[live], limit[live], source[:, live], total[live]
+            finished_count, best = finished_count[live], best[live]
         return hypotheses
 
 

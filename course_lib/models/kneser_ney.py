@@ -6,8 +6,8 @@
 An n-gram is a run of words within one line; a line begins with a start symbol that is never
 predicted. For a context h and the context h' without its first word,
 
-    p(w | h) = max(a(hw) - D(a(hw)), 0) / A(h)  +  D-mass(h) / A(h) · p(w | h'),
-    A(h) = Σ_w a(hw),   D-mass(h) = Σ_w D(a(hw)),
+    p(w | h) = max(a(hw) − D(a(hw)), 0) / A(h)  +  L(h) / A(h) · p(w | h'),
+    A(h) = Σ_w a(hw),   L(h) = Σ_w D(a(hw)), which is what the discounts leave over,
 
 down to the uniform distribution over the vocabulary. The adjusted count a is how often hw occurs
 at the highest order and where hw begins its line; elsewhere it is the number of different words
@@ -46,7 +46,7 @@ class Order:
     adjusted: np.ndarray  # (grams + 1,) a(hw)
     discounts: np.ndarray  # (4,) D of the adjusted counts 0, 1, 2 and more
     total: np.ndarray  # (contexts + 1,) A(h)
-    left_over: np.ndarray  # (contexts + 1,) D-mass(h)
+    left_over: np.ndarray  # (contexts + 1,) L(h)
 
 
 @dataclass(frozen=True)

@@ -246,7 +246,7 @@ def _arranged(
         rows, columns = matrix.shape
         unit = 64 // matrix.element_size()
         matrix = _copied(matrix, matrix.new_empty(rows, -(-columns // unit) * unit)[:, :columns])
-    return matrix, matrix.__rmatmul__, len(matrix)
+    return matrix, lambda x: x @ matrix, len(matrix)
 
 
 def _copied(matrix: Tensor, to: Tensor) -> Tensor:

@@ -66,9 +66,9 @@ class RelativeAttention(nn.Module):
         S = len(past)
         H, K = self.heads, self.head_size
 
-        # Queries, keys, values and positions of every head.
+        # Queries, keys, values and positions of every head; keys and values are (H, B, S, K).
         q = self.query(x).view(T, B, H, K).permute(2, 1, 0, 3)  # (H, B, T, K)
-        k, v_ = self.key_value(past).view(S, B, 2, H, K).permute(2, 3, 1, 0, 4)  # (H, B, S, K)
+        keys, values = self.key_value(past).view(S, B, 2, H, K).permute(2, 3, 1, 0, 4)
         r = self.position(positions).view(S + 1, H, K).permute(1, 2, 0)  # (H, K, S+1)
 
         # Scores by content and by position, the latter shifted; then the mixture of the values.
@@ -80,11 +80,11 @@ class RelativeAttention(nn.Module):
             bias = (shifted + mask).view(H, B, T, S)
             dropout = self.dropout if self.training else 0.0
             content = content.view(H, B, T, K)
-            mixed = F.scaled_dot_product_attention(content, k, v_, bias, dropout, scale=1.0)
+            mixed = F.scaled_dot_product_attention(content, keys, values, bias, dropout, scale=1.0)
         else:
-            scores = torch.baddbmm(shifted, content, k.reshape(H * B, S, K).mT)
+            scores = torch.baddbmm(shifted, content, keys.reshape(H * B, S, K).mT)
             weights = entry_dropout(scores.add_(mask).softmax(-1), self.dropout, self.training)
-            mixed = torch.bmm(weights, v_.reshape(H * B, S, K))
+            mixed = torch.bmm(weights, values.reshape(H * B, S, K))
         return self.output(mixed.view(H, B, T, K).permute(2, 1, 0, 3).reshape(T, B, H * K))
 
 

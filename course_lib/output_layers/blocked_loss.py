@@ -351,7 +351,8 @@ class BlockedLoss:
         s_y = slopes["target_logit"].reshape(-1, 1)
         s_m = slopes["mean_logit"].reshape(-1, 1) / words if "mean_logit" in slopes else None
         # Where only the softmax is dense, the slopes stay outside of the block.
-        if self.options.transform is self.options.gate is None and "logits" not in slopes:
+        plain = self.options.transform is None and self.options.gate is None
+        if plain and "logits" not in slopes:
             everywhere = None if s_m is None else s_m * weight
             return _LogitGradient(p, s_z * weight, s_y * weight, everywhere)
         # On a CPU it is cheap to see that all slopes are 1, which saves a walk through the block.

@@ -294,8 +294,9 @@ class _Run(RunState):
 
         CourseError for NaN and from HUGE on.
         """
-        nll, tokens = self.nll, self.tokens
-        losses = torch.stack([nll for nll, _ in window]).double()
+        nll = self.nll
+        tokens = self.tokens
+        losses = torch.stack([loss for loss, _ in window]).double()
         losses = self.accelerator.reduce(losses, "mean").tolist()
         for i, (loss, (_, count)) in enumerate(zip(losses, window, strict=True)):
             if not abs(loss) < HUGE:

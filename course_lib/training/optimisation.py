@@ -45,9 +45,7 @@ class Optimisation(InRange):
     epochs: Whole = 40  # 0 takes the weights it starts from as they are
     max_steps: Count | None = None  # the most steps of the run; schedules run over these
     keep: Literal["best", "last"] = "best"  # the epoch of the final weights; best: in validation
-    patience: Count | None = (
-        None  # ends a run by AWD-LSTM's trigger; one check may do so, see `stalled`
-    )
+    patience: Count | None = None  # ends a run by AWD-LSTM's trigger; one check may, see `stalled`
     batch: Count = 20  # columns, over all processes
     max_tokens: Count = 4096  # of a batch of sentence pairs, over all processes and parts
     accumulate: Count = 1  # parts of a batch whose gradients are added before the step

@@ -16,7 +16,7 @@ from course_lib.data import bpe, folders
 from course_lib.data.buckets import IGNORE, cut
 from course_lib.data.cache import cached
 from course_lib.data.pairs import encoded
-from course_lib.data.rows import Ids, Texts, columns
+from course_lib.data.rows import Ids, Texts, compact_columns
 from course_lib.errors import CourseError
 from course_lib.output_layers import kernel
 
@@ -199,7 +199,7 @@ def test_rows_read_like_a_list(rows, draw):
 @given(st.lists(st.tuples(st.text(max_size=5), st.text(max_size=5)), min_size=1, max_size=6))
 @settings(deadline=None)
 def test_texts_read_like_a_list(rows):
-    left, right = columns(iter(rows))
+    left, right = compact_columns(iter(rows))
     assert list(left) == [x for x, _ in rows] and list(right) == [y for _, y in rows]
     assert list(Texts.of(list(left))) == list(left) and Texts.of(left) is left
     whole = "".join(f"{text}\n" for text in left)
