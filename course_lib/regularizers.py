@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from course_lib.errors import CourseError
 from course_lib.first_order import first_order
 from course_lib.output_layers.kernel import chunked_loss
+from course_lib.output_layers.products import type_of_sums
 from course_lib.protocols import Spectral
 from course_lib.ranges import Count, InRange, NonNegative, Positive
 
@@ -380,7 +381,7 @@ REGULARIZERS = {kind.__name__: kind for kind in _OF_WORDS + _OF_CONTEXTS}
 
 def _wide(x: Tensor) -> Tensor:
     """Return x itself in float32 or float64, half precision as float32."""
-    return x if x.dtype == torch.float64 else x.float()
+    return x.to(type_of_sums(x))
 
 
 def _full_precision(x: Tensor) -> torch.autocast:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_lib.machine import accelerated, quickest, total_memory
+from course_lib.targets import IGNORE
 
 LARGE = 1 << 22  # logits, below which a launch takes as long as the work
 ROOM = 1 / 16  # share of the memory that three tables as large as all logits may take
@@ -92,7 +93,7 @@ def softmax_loss(own: Callable, x: Tensor, matrix, bias, log_weights, target, dt
 
     own: the course's kernel, a function of x, matrix, bias and log_weights.
     x: (n, K, d); matrix: (N, d); bias: (N,) or None; log_weights: log π, (n, K), which only where K
-    is 1 may be None; target: (n,), −100 where it does not count; dtype: of the products.
+    is 1 may be None; target: (n,), `IGNORE` where it does not count; dtype: of the products.
     """
     ways = {"course": own}
     size = x.shape[:2].numel() * len(matrix)
@@ -112,7 +113,7 @@ def softmax_loss(own: Callable, x: Tensor, matrix, bias, log_weights, target, dt
 
 def computed(way: Callable, x, matrix, bias, log_weights, target, dtype) -> Tensor:
     """Return a way's loss with products in `dtype`, and 0 where no target counts, not 0 / 0."""
-    counts = (target != -100).any()
+    counts = (target != IGNORE).any()
     tensors = [t if t is None else t.to(dtype) for t in (x, matrix, bias)]
     with torch.autocast(x.device.type, enabled=False):
         return way(*tensors, log_weights, target.where(counts, 0)) * counts
@@ -125,7 +126,7 @@ def by_table(x, matrix, bias, log_weights, target) -> Tensor:
         return F.cross_entropy(logits, target)
     each = F.cross_entropy(logits, target.repeat_interleave(x.shape[1]), reduction="none")
     mixed = (log_weights - each.view_as(log_weights)).logsumexp(-1)
-    counted = target != -100
+    counted = target != IGNORE
     return -(mixed * counted).sum() / counted.sum()
 
 
@@ -144,7 +145,7 @@ def by_quack(x, matrix, bias, log_weights, target) -> Tensor:
         matrix = torch.cat([matrix, bias[:, None]], 1)
     if fill := -x.shape[1] % 8:  # each row of both begins at a multiple of 16 bytes
         x, matrix = F.pad(x, (0, fill)), F.pad(matrix, (0, fill))
-    return quack.chunked_linear_cross_entropy(x, matrix, target, ignore_index=-100)
+    return quack.chunked_linear_cross_entropy(x, matrix, target, ignore_index=IGNORE)
 
 
 def elementwise(written: Callable, formula: Callable | None, logits: Tensor, *parameters: Tensor):

@@ -9,8 +9,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from course_lib.data.pairs import SentencePairs, Split
 from course_lib.errors import CourseError
-
-IGNORE = -100  # a target that does not count, as in the output layers' kernel
+from course_lib.targets import IGNORE
 
 
 def buckets(

@@ -28,6 +28,7 @@ from course_lib.metrics.inputs import (
 from course_lib.metrics.subspaces import oriented
 from course_lib.ranges import Count, checked
 
+DRAWS = 10  # of rows, over which the isotropy of a large matrix is averaged
 ROUNDING = 8 * torch.finfo(torch.float64).eps  # of a mean, relative to what is averaged
 
 
@@ -225,10 +226,8 @@ def isotropy(W: Numbers, both_signs: bool = True) -> Isotropy:
 
 
 @checked
-def sampled_isotropy(
-    W: Numbers, rows: Count = 40_000, draws: Count = 10, seed: int = 0
-) -> Isotropy:
-    """Return the mean `isotropy` of `rows` random rows over `draws` draws, as wang2020 gives it.
+def sampled_isotropy(W: Numbers, rows: Count = 40_000, seed: int = 0) -> Isotropy:
+    """Return the mean `isotropy` of `rows` random rows over 10 draws, as wang2020 gives it.
 
     Each draw has its own eigenvectors. Where W has no more rows, all of them are taken once.
     """
@@ -236,7 +235,7 @@ def sampled_isotropy(
     if len(W) <= rows:
         return isotropy(W)
     random = np.random.default_rng(seed)
-    samples = (random.choice(len(W), rows, replace=False) for _ in range(draws))
+    samples = (random.choice(len(W), rows, replace=False) for _ in range(DRAWS))
     return Isotropy(*np.mean([isotropy(W[sample]) for sample in samples], 0).tolist())
 
 

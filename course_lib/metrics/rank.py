@@ -70,7 +70,7 @@ def spectrum(blocks: Iterable) -> Spectrum:
                 gram.add(blocks_of_rows.pop())
         gram.add(rows)
     if not m:
-        raise CourseError("there is no spectrum without rows; `hidden_size` needs 4 contexts")
+        raise CourseError("there is no spectrum without rows: every block is empty")
     if gram is None:  # the other product, (m, m), has the same eigenvalues
         gram = _Gram(m, blocks_of_rows[0].device)
         gram.add(torch.cat(blocks_of_rows).T)

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from course_lib.errors import CourseError
 
+CONFIDENCE = 0.95
 LEAST = 3  # pairs: of two, every ρ is 1 or −1
 
 
@@ -50,18 +51,16 @@ class Similarity(NamedTuple):
     missing: int
 
 
-def similarity(
-    W, words, benchmark, confidence: float = 0.95, resamples: int = 1_000, seed: int = 0
-) -> Similarity:
+def similarity(W, words, benchmark, resamples: int = 1_000, seed: int = 0) -> Similarity:
     """Return Spearman's ρ of cosines and judgements over the pairs whose two words are known.
 
-    ρ is Pearson's r of the ranks; ties share their mean rank. The interval is the percentile one
-    over pairs drawn with replacement.
+    ρ is Pearson's r of the ranks; ties share their mean rank. The interval is the 95 % percentile
+    one over pairs drawn with replacement.
 
     W: (N, d), a word a row; the rows are normalised to length 1.
     words: the N words, which `lower_cased` then looks up, or a look-up {word: row}.
     benchmark: pairs and scores.
-    confidence, resamples, seed: of the interval; with 0 resamples it is NaN.
+    resamples, seed: of the interval; with 0 resamples it is NaN.
     Raises CourseError unless W is finite with a row for each word.
     """
     index = _look_up(words)
@@ -95,7 +94,7 @@ def similarity(
         batch=max(1, (1 << 20) // n),
         vectorized=True,
         paired=True,
-        confidence_level=confidence,
+        confidence_level=CONFIDENCE,
         method="percentile",
         rng=np.random.default_rng(seed),
     ).confidence_interval

@@ -6,12 +6,12 @@ from torch import Tensor, nn
 
 from course_lib.dropout import locked_dropout
 from course_lib.models.input_embedding import InputEmbedding
-from course_lib.output_layers.kernel import IGNORE
 from course_lib.output_layers.layer import OutputLayer, Words
 from course_lib.output_layers.objectives import CrossEntropy, Objective
 from course_lib.protocols import Learning
 from course_lib.ranges import Dropout, checked
 from course_lib.regularizers import Activations
+from course_lib.targets import IGNORE
 
 
 class Step(NamedTuple):

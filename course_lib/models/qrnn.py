@@ -15,15 +15,16 @@ from course_lib.models.state import check_segment, zeros
 from course_lib.ranges import Count, Dropout, Share, checked
 
 
-def pool(f: Tensor, z: Tensor, start: Tensor, scan: bool | None = None) -> Tensor:
+def pool(f: Tensor, z: Tensor, start: Tensor) -> Tensor:
     """Return c (T, B, u) with c_t = f_t z_t + (1 − f_t) c_{t−1}, the only recurrence of a QRNN.
 
     f, z: (T, B, u), after their nonlinearities.
     start: c before the first step, (B, u).
-    scan: all steps at once in ⌈log₂ T⌉ rounds, instead of one after the other. None does so on a
-        GPU, where a step is a launch for next to no arithmetic.
+
+    On a GPU, where a step is a launch for next to no arithmetic, all steps are done at once in
+    ⌈log₂ T⌉ rounds.
     """
-    return _Pool.apply(f, z, start, accelerated(f) if scan is None else scan)
+    return _Pool.apply(f, z, start, accelerated(f))
 
 
 def _scan(x: Tensor, keep: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from course_lib.output_layers.adversarial import (
     AdversarialSoftmax,
 )
 from course_lib.output_layers.gating import GatedSoftmax, GradientGating
-from course_lib.output_layers.kernel import IGNORE, chunked_loss
+from course_lib.output_layers.kernel import chunked_loss
 from course_lib.output_layers.layer import OutputLayer, Softmax
 from course_lib.output_layers.mixtures import MixtureOfContexts, MixtureOfSoftmaxes
 from course_lib.output_layers.monotone import (
@@ -26,6 +26,7 @@ from course_lib.output_layers.objectives import (
 )
 from course_lib.output_layers.scratch import FRESH, Scratch
 from course_lib.output_layers.words import FullWords, SpectralWords
+from course_lib.targets import IGNORE
 
 OUTPUT_LAYERS = tuple(globals()[name] for name in NAIVE)  # every layer has a plain form
 

@@ -8,11 +8,12 @@ from torch.utils.checkpoint import checkpoint
 
 from course_lib.machine import accelerated, moved, on_host
 from course_lib.output_layers.blocked_loss import Group
-from course_lib.output_layers.kernel import IGNORE, check_soft, check_targets
+from course_lib.output_layers.kernel import check_soft, check_targets
 from course_lib.output_layers.layer import OutputLayer, Words
 from course_lib.output_layers.objectives import Block, CrossEntropy, Objective, TableBlock
 from course_lib.output_layers.products import type_of_sums
 from course_lib.ranges import checked
+from course_lib.targets import IGNORE
 
 LARGE = 1 << 27  # numbers of log P that a GPU forms at once where it needs all of them
 

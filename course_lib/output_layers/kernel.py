@@ -19,8 +19,7 @@ from course_lib.output_layers.products import product_type, type_of_sums
 from course_lib.output_layers.scratch import BlockScratch
 from course_lib.ranges import check
 from course_lib.rivals import softmax_loss
-
-IGNORE = -100  # targets with this value do not count, as in torch's cross_entropy
+from course_lib.targets import IGNORE
 
 
 def chunked_loss(

@@ -6,10 +6,10 @@ from torch import Tensor, nn
 from course_lib.dropout import locked_dropout
 from course_lib.first_order import first_order
 from course_lib.machine import accelerated
-from course_lib.output_layers.kernel import IGNORE
 from course_lib.output_layers.layer import OutputLayer, Words
 from course_lib.output_layers.products import type_of_sums
 from course_lib.ranges import Count, Dropout, checked
+from course_lib.targets import IGNORE
 
 # Bytes of the contexts of one segment. K contexts for each position are K times what the encoder
 # holds; all at once they would outgrow the blocks of logits.

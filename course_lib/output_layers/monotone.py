@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from course_lib.errors import CourseError
 from course_lib.first_order import first_order
 from course_lib.output_layers.layer import OutputLayer, Words
+from course_lib.output_layers.products import type_of_sums
 from course_lib.output_layers.scratch import FRESH, Scratch
 from course_lib.ranges import Count, Finite, NonNegative, Positive, checked
 
@@ -226,7 +227,7 @@ class PiecewiseLinearSoftmax(OutputLayer):
 
         On its piece, f is intercept + slope · x.
         """
-        real = torch.promote_types(self.free_slopes.dtype, torch.float32)
+        real = type_of_sums(self.free_slopes)
         slopes = F.softplus(self.free_slopes.double())
         width = (self.high - self.low) / len(slopes)
         numbers = torch.arange(len(slopes), device=slopes.device, dtype=slopes.dtype)

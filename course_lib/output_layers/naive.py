@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.errors import CourseError, unknown
-from course_lib.output_layers.kernel import IGNORE
+from course_lib.output_layers.products import type_of_sums
+from course_lib.targets import IGNORE
 
 
 class Table(NamedTuple):
@@ -112,7 +113,7 @@ def soft_capped(layer: Any, hidden: Tensor, target: Tensor | None) -> Table:
 
 def piecewise_linear(layer: Any, hidden: Tensor, target: Tensor | None) -> Table:
     x = plain_logits(layer, hidden)
-    x = x.to(torch.promote_types(x.dtype, torch.float32))
+    x = x.to(type_of_sums(x))
     slopes = F.softplus(layer.free_slopes)
     width = (layer.high - layer.low) / len(slopes)
     i = ((x - layer.low) / width).long().clamp(0, len(slopes) - 1)
@@ -145,7 +146,7 @@ def adversarial_mixture(layer: Any, hidden: Tensor, target: Tensor | None) -> Ta
 def _mixed(logits: Tensor, weights: Tensor) -> Table:
     """Log Σ_k π_k softmax(l_k), of logits (n, K, N) and weights (n, K)."""
     prob = (logits.softmax(-1) * weights[..., None]).sum(1)
-    prob = prob.to(torch.promote_types(prob.dtype, torch.float32))
+    prob = prob.to(type_of_sums(prob))
     return Table(prob.log(), logits)
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from course_lib.first_order import first_order
 from course_lib.machine import accelerated
+from course_lib.output_layers.products import type_of_sums
 from course_lib.ranges import InRange, NonNegative, Positive, Share
 
 STRIP = 1 << 17  # logits at a time on a CPU: a core's own cache holds several such strips
@@ -243,7 +244,7 @@ def log_normaliser(logit: Tensor, p: Tensor, word: Tensor, logits: Callable[[], 
 
     logit: (m,), that of `word` (m,); p: (m, N), the softmax; logits: gives (m, N) where needed.
     """
-    real = torch.promote_types(p.dtype, torch.float32)
+    real = type_of_sums(p)
     if not accelerated(p):
         p_word = p.gather(1, word[:, None])[:, 0]
         if bool((p_word >= torch.finfo(p.dtype).tiny).all()):

@@ -9,6 +9,8 @@ from torch import Tensor
 from course_lib.errors import CourseError
 from course_lib.metrics import rank
 
+LEAST_GAP = 10.0  # ratio of two singular values; rounding's own are near each other
+
 
 def rank_bound(d: int, bias: bool = True) -> int:
     """Return the greatest rank of log P that one softmax over contexts of d numbers can have.
@@ -28,17 +30,17 @@ class HiddenSize(NamedTuple):
     singular_values: np.ndarray  # in which the gap was sought
 
 
-def hidden_size(blocks: Iterable, least_gap: float = 10.0) -> HiddenSize:
+def hidden_size(blocks: Iterable) -> HiddenSize:
     """Return how long the contexts of a softmax are, found from its output alone.
 
     blocks: (b, N) each, logits or log-probabilities of d + 2 contexts or more, and as many words.
     A row of log P = W h + b − log Z minus its mean has no log Z. Minus the first such row it has no
     b either, and what is left spans the d columns of W, or d − 1 dimensions if the columns combine
     to 1, a direction that changes no probability. Below σ_d comes rounding: d is where the ratio of
-    two successive singular values is greatest, if that is at least `least_gap`. A mixture has no
+    two successive singular values is greatest, if that is at least `LEAST_GAP`. A mixture has no
     such gap, nor have outputs that are rounded coarsely.
     Source: Finlayson et al. 2024; Carlini et al. 2024.
-    Raises CourseError for fewer than 4 different rows or 3 words, and as `spectrum`.
+    Raises CourseError for fewer than 4 different rows or 3 words, and as `rank.rows_of`.
     """
     values, (m, N) = rank.spectrum(_differences(blocks))
     if m < 3 or N < 3 or not values[0] > 0:
@@ -47,16 +49,20 @@ def hidden_size(blocks: Iterable, least_gap: float = 10.0) -> HiddenSize:
     seen = values.clip(values[0] * rank.RESOLVED)
     ratios = seen[:-1] / seen[1:]
     d = int(ratios.argmax()) + 1
-    return HiddenSize(d if ratios[d - 1] >= least_gap else None, float(ratios[d - 1]), values)
+    return HiddenSize(d if ratios[d - 1] >= LEAST_GAP else None, float(ratios[d - 1]), values)
 
 
 def _differences(blocks: Iterable) -> Iterator[Tensor]:
     """Yield rows minus their means, minus the first of them, which is left out."""
     first: Tensor | None = None
+    m = 0
     for rows in rank.rows_of(blocks):
+        m += len(rows)
         rows = rows.double()
         rows = rows - rows.mean(1, keepdim=True)
         if first is None and len(rows):
             first, rows = rows[0], rows[1:]
         if len(rows) and first is not None:
             yield rows - first
+    if m < 2:
+        raise CourseError(f"a gap needs 4 different contexts or more; got {m}")

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.errors import CourseError
-from course_lib.metrics.inputs import Numbers, as_matrix, double, unit_rows
+from course_lib.metrics.inputs import Numbers, as_matrix, double, rows_at_once, unit_rows
 
 NEW = 200  # contexts that enter the linear programme at once, d if that is more
 
@@ -151,16 +151,16 @@ class Merikoski(NamedTuple):
     smallest_cosine: float  # its least entry
 
 
-def merikoski(W: Numbers, block: int = 1024) -> Merikoski:
+def merikoski(W: Numbers) -> Merikoski:
     """Return the greatest eigenvalue of ŴŴᵀ, W's rows normalised, and the sum of its entries.
 
     Source: gao2019, theorem 4, after Merikoski 1984.
 
     The sum is ‖Σ ŵ_i‖² = N + N² R, R the cosine regulariser: for a cloud of positive cosines,
     making R smaller bounds the greatest eigenvalue, and the others, whose sum is fixed, gain.
-    N² d multiplications for the least cosine, `block` rows at a time.
+    The least cosine takes N² d multiplications.
     """
     rows = unit_rows(W)
-    least = min(float((part @ rows.T).min()) for part in rows.split(block))
+    least = min(float((part @ rows.T).min()) for part in rows.split(rows_at_once(len(rows))))
     eigenvalue = float(torch.linalg.eigvalsh(rows.T @ rows)[-1])
     return Merikoski(eigenvalue, float(rows.sum(0).square().sum()), least)

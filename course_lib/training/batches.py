@@ -80,7 +80,7 @@ class LanguageModelBatches:
             raise CourseError(
                 f"the valid split of {corpus.name} has {len(corpus.valid):,} tokens, too few for "
                 f"an evaluation_batch of {o.evaluation_batch:,} columns; give it a longer text, or "
-                "--change optimisation.evaluation_batch=1"
+                "set optimisation.evaluation_batch=1"
             )
         share = o.batch // workers
         self.mine = slice(index * share, (index + 1) * share)

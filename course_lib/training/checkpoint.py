@@ -96,9 +96,7 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict]:
     """
     path = Path(path)
     if not path.is_file():
-        raise CourseError(
-            f"there is no checkpoint {path}; train one with: python -m course_lab train"
-        )
+        raise CourseError(f"there is no checkpoint {path}; train a model into this folder first")
     if is_pickle(path):
         raise CourseError(
             f"{path} is a pickle (torch.save), which can run any code when opened; it is not read. "

@@ -43,11 +43,11 @@ from course_lab import kept_costs, part, results
 from course_lab.locks import TRAINING
 from course_lib import machine
 from course_lib.data import folders
-from course_lib.data.buckets import IGNORE
 from course_lib.errors import CourseError
 from course_lib.evaluation import cache, dynamic
 from course_lib.models import AWDLSTM, QRNN, RHN, VariationalLSTM, lstm_recurrence
 from course_lib.output_layers import FullWords, Softmax
+from course_lib.targets import IGNORE
 from course_lib.training.checkpoint import load_checkpoint, restore, save_checkpoint
 from tools import site_pages
 

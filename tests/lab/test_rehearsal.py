@@ -19,7 +19,7 @@ from course_lab import cost, profile, recipes
 from course_lib import machine
 from course_lib.machine import moved
 from course_lib.models import detach
-from course_lib.output_layers.kernel import IGNORE
+from course_lib.targets import IGNORE
 from course_lib.training import loop
 
 

@@ -22,7 +22,7 @@ from course_lib.metrics.rank import (
 )
 from course_lib.models import AWDLSTM, LanguageModel, TransformerXL
 from course_lib.output_layers import FullWords, MixtureOfSoftmaxes, Softmax
-from course_lib.theory import hidden_size
+from course_lib.theory import bottleneck, hidden_size
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -240,18 +240,21 @@ def test_the_hidden_size_shows_in_the_output(seed, d, bias, normalised):
     assert found.d == d and found.gap >= 10 and len(found.singular_values) == 59
 
 
-def test_no_gap_no_hidden_size():
+def test_no_gap_no_hidden_size(monkeypatch):
     assert hidden_size(softmax_table(0, 60, 40, 6, components=3)).d is None
     assert hidden_size(softmax_table(0, 12, 40, 30)).d is None  # fewer contexts than d
     coarse = softmax_table(0, 60, 40, 6).round()  # to whole nats
     assert hidden_size(coarse).gap < 10 and hidden_size(coarse).d is None
-    assert hidden_size(coarse, least_gap=5).d == 6
+    monkeypatch.setattr(bottleneck, "LEAST_GAP", 5)
+    assert hidden_size(coarse).d == 6
     with pytest.raises(CourseError, match="4 different contexts or more"):
         hidden_size(softmax_table(0, 3, 40, 2))
     with pytest.raises(CourseError, match="4 different contexts or more"):
         hidden_size(softmax_table(0, 1, 40, 2).expand(9, 40))
-    with pytest.raises(CourseError, match="`hidden_size` needs 4 contexts"):
+    with pytest.raises(CourseError, match="4 different contexts or more; got 1"):
         hidden_size(softmax_table(0, 1, 40, 2))
+    with pytest.raises(CourseError, match="4 different contexts or more; got 0"):
+        hidden_size([])
     with pytest.raises(CourseError, match="3 words"):
         hidden_size(softmax_table(0, 9, 2, 1))
 
