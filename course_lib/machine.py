@@ -19,14 +19,15 @@ MARGIN = 0.95
 
 
 def accelerated(x: torch.Tensor) -> bool:
-    """Return whether `x` is computed with as on a GPU: few large operations, and no waiting."""
+    """Return whether code for `x` should suit a GPU: few large operations, no waiting."""
     return x.is_cuda or REHEARSED
 
 
 def moved(x: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Return a host's `x` on the device, nobody waiting for the copy; `on_host` gives it back.
+    """Return a copy of `x` on the device without waiting; `on_host` returns the original.
 
     From pageable memory a copy to a GPU would make the host wait, so it goes through pinned memory.
+    Results of operations on the copy, views among them, know no original.
     """
     if x.device.type == device.type:
         return x
@@ -37,7 +38,7 @@ def moved(x: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 
 def on_host(x: torch.Tensor) -> torch.Tensor:
-    """Return `x` where the host may look at it: what `moved` copied, `x` on a CPU, else a copy."""
+    """Return `x` in the host's memory: the original that `moved` copied, else `x` or a copy."""
     return getattr(x, "host", x).cpu()
 
 

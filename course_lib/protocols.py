@@ -1,4 +1,4 @@
-"""A module may offer more than its own call, and its user promises something in return.
+"""Optional methods of a module, and when training or evaluation calls them.
 
 The training loop, the evaluation and the laboratory ask `isinstance(module, Annealed)` and the
 like. A module of the reader's own takes part by having the methods; it inherits nothing. The

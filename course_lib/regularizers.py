@@ -25,7 +25,7 @@ from course_lib.ranges import Count, InRange, NonNegative, Positive
 
 
 class Activations(NamedTuple):
-    """One step of a model produced these, both (T, B, d), for the layer that read them."""
+    """What one step of a model produced; `hidden` and `raw` are (T, B, d)."""
 
     hidden: Tensor  # what the output layer read: after dropout
     raw: Tensor  # the encoder's last output before that dropout
@@ -114,8 +114,7 @@ class Orthogonality(_FactorRegularizer):
 
         λ₁‖UᵀU−I‖²_F + λ₂‖VᵀV−I‖²_F + λ₃‖UᵀU−I‖²₂ + λ₄‖VᵀV−I‖²₂
 
-    λ₁ … λ₄ are the fields in this order; the paper searches each in {0.01, 0.1, 1, 10}. A term of
-    weight 0 is not computed.
+    λ₁ … λ₄ are the fields in order; the paper searches each in {0.01, 0.1, 1, 10}; 0 costs nothing.
 
     All terms of U together cost two products of N d²: one forms G = UᵀU − I, one its gradient.
     The spectral norm is ‖G v‖, from below, with v from a few power iterations on the d × d matrix
@@ -176,8 +175,7 @@ class _Gram(torch.autograd.Function):
 def _leading_vector(G: Tensor, start: Tensor, iterations: int) -> Tensor:
     """Return the eigenvector (d,) of the symmetric G whose eigenvalue is largest in size.
 
-    By the power method from `start`. Where G v is zero or not finite, v stays: a vector of zeros
-    would never recover.
+    By the power method from `start`. Where G v is 0 or not finite, v stays, since zeros stay zeros.
     """
     v = start.to(G.dtype)
     for _ in range(iterations):

@@ -14,9 +14,11 @@ def columns(
 ) -> torch.Tensor:
     """Cut tokens (L,) into `batch` contiguous columns (n, batch), n = L // batch.
 
-    Column j is tokens[j n : (j + 1) n], and the remainder is dropped. A column needs two tokens,
-    one to read and one to predict; CourseError, which names `where`, if it has fewer. `before` is
-    the id that the first token is predicted from; with it n = (L + 1) // batch.
+    Column j is tokens[j n : (j + 1) n], and the remainder is dropped.
+
+    where: what the CourseError calls the split if a column has fewer than two tokens, one to read
+        and one to predict.
+    before: the id that the first token is predicted from; with it n = (L + 1) // batch.
     """
     text = tokens if before is None else torch.cat([tokens.new_tensor([before]), tokens])
     n = len(text) // batch

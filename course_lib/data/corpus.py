@@ -34,7 +34,7 @@ class Encoding:
 
 
 class ThreeSplits:
-    """Corpora of running text and of sentence pairs share three splits and an origin.
+    """The three splits and the origin that every corpus has.
 
     A subclass is a dataclass with the fields `name`, `words`, `licence`, `source`, `sha256` and
     one for each split, and has `counts` (N,) and `unk`, the unknown word's id or None.
@@ -227,8 +227,7 @@ def from_texts(
     """Return the corpus of three texts.
 
     name: of the corpus.
-    texts: one a split; it may come in blocks that end with a line, so that it need not lie in
-        memory.
+    texts: one a split; it may come in blocks that end with a line, to save memory.
     words: the largest size of the vocabulary; the rarest words beyond it become `<unk>`.
     by_frequency: whether ids fall with the count in train, as an adaptive softmax needs.
     origin: licence, source and digests.
@@ -291,8 +290,7 @@ def keep_frequent(
     size: the number of words that remain at most; CourseError below 3.
 
     Returns words and ids. Other words become `<unk>`; words that no longer occur are dropped and
-    ids given anew in order of first appearance. Among equal counts the word that appeared first
-    stays.
+    ids given anew in order of first appearance. Of equal counts the word that came first stays.
     """
     if size < 3:
         raise CourseError(f"a vocabulary of {size} words is too small; at least 3 are needed")

@@ -1,1 +1,1 @@
-"""A trained model is evaluated: perplexity, log-probabilities, adaptation, generated text, BLEU."""
+"""Evaluation of a trained model: perplexity, log P, adaptation, generated text, BLEU."""

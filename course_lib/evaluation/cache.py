@@ -12,7 +12,7 @@ from course_lib.ranges import Count, Share, checked
 
 
 class Predictions(NamedTuple):
-    """Predictions tell of every token of a split (L,), in order, how it was predicted."""
+    """How a model predicted each token of a split (L,), in order."""
 
     log_prob: Tensor  # (L,), of the token that came
     hidden: Tensor  # (L, d), the context that it was predicted from
@@ -43,10 +43,12 @@ def cache_probability(
 
         p_cache(y_t) = Σ_i [y_i = y_t] exp(θ h_tᵀh_i) / Σ_i exp(θ h_tᵀh_i),  t − window ≤ i < t
 
+    predictions: of the split, as `predictions` returns them.
+    window, theta: how many contexts before count, and θ.
+    block: positions of one product with the contexts before; it costs 2 L (window + block) d.
+
     It is 0 at t = 0, where nothing has been seen. Before the window is full it holds what there is,
-    as in the formula; the released code has the model alone until then. `block` positions are one
-    product with the contexts before them, which stays in the processor's cache; the cost is
-    2 L (window + block) d.
+    as in the formula; the released code has the model alone until then.
     """
     target = predictions.target
     hidden = predictions.hidden
@@ -82,7 +84,10 @@ def mixed_perplexity(predictions: Predictions, cached: Tensor, weight: Share) ->
 
 
 def search(predictions: Predictions, windows, thetas, weights) -> list[dict]:
-    """Return the perplexity of every combination of three iterables' settings, best first."""
+    """Return the perplexity of every combination of settings, best first.
+
+    windows, thetas, weights: the settings that `cache_probability` and `mixed_perplexity` take.
+    """
     rows = []
     weights = list(weights)  # each combination of the others goes through all of them
     for window, theta in product(windows, thetas):

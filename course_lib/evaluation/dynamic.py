@@ -79,7 +79,7 @@ def losses(
 
     A segment is scored before the model learns from it. The model is in evaluation mode meanwhile,
     and its weights return when the iterator ends or is closed. Products are in full float32, or in
-    the type that autocast has where it is read.
+    autocast's type, where the caller iterates under autocast.
 
     model, tokens, eos: the first token is predicted from eos.
     squares: MS_g by parameter, as `mean_squares` returns it.
@@ -126,8 +126,7 @@ class _Update:
     """The step of one parameter θ, called as the hook that runs when its gradient g is complete.
 
     g is still in the processor's cache then, and its memory serves the next gradient. The step is
-    bound by memory traffic; on a CPU it walks through θ, θ₀, √MS_g and g together, in parts that
-    the cache holds.
+    bound by memory traffic; on a CPU it walks through θ, θ₀, √MS_g and g in parts that fit a cache.
     """
 
     def __init__(self, parameter: Tensor, root: Tensor, rate: float, pull: float, epsilon: float):
@@ -184,13 +183,11 @@ def dynamic_perplexity(
 
     The mean is of the tensors' own means, as in the code that made the paper's figures. A bias
     vector counts for as much as a matrix and has larger gradients. The same λ therefore pulls a
-    matrix back several times more weakly than with the mean of all numbers, which the paper's words
-    suggest.
+    matrix back several times more weakly than with the mean of all numbers, as the paper reads.
 
     The released code once took the root of the *sum* of the squares over the segments; now it takes
     that of their mean, as here. An ε and an η for the sum are to be divided by the root of the
-    number of segments. A λ of that time, whose mean was a sum over the tensors, is to be divided by
-    their number.
+    number of segments; a λ of that time, which was for a sum over tensors, by their number.
     """
     steps = losses(model, tokens, eos, squares, **settings)
     pieces = -(-len(tokens) // settings.get("length", SEGMENT))

@@ -1,4 +1,4 @@
-"""A trained language model tells the probability of a text, its next word, a text of its own.
+"""The probability of a text, the likeliest next words, and generated text.
 
 Everything starts from `<eos>`, the line end before the first word, carries the state, and computes
 log-probabilities (natural logarithms, so nats) without autocast, in float32 or wider.

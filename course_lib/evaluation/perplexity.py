@@ -123,7 +123,7 @@ def perplexity(
     memory: int | None = None,
     clamp: int | None = None,
 ) -> float:
-    """Return exp(mean −log P) over every token of a split, in float32, state carried.
+    """Return exp(mean −log P) over every token of a split, in float32 or wider, state carried.
 
     model: is left in the mode that it was in.
     tokens, eos: the split (L,), whose first token is predicted from eos.

@@ -184,7 +184,10 @@ def norms_by_frequency(W: Numbers, counts: Numbers, bins: int = 10) -> Frequency
 
 
 def pair_cosines(W: Numbers, pairs: int = 20_000, seed: int = 0) -> np.ndarray:
-    """Return the cosines of `pairs` random pairs of different rows, for a histogram."""
+    """Return the cosines of random pairs of different rows, for a histogram.
+
+    pairs, seed: how many, and of the generator that draws them.
+    """
     rows, random = unit_rows(W), np.random.default_rng(seed)
     n = count_rows_in_pairs(rows)
     first = random.integers(n, size=pairs)
@@ -229,7 +232,8 @@ def isotropy(W: Numbers, both_signs: bool = True) -> Isotropy:
 def sampled_isotropy(W: Numbers, rows: Count = 40_000, seed: int = 0) -> Isotropy:
     """Return the mean `isotropy` of `rows` random rows over 10 draws, as wang2020 gives it.
 
-    Each draw has its own eigenvectors. Where W has no more rows, all of them are taken once.
+    W: (n, d); with n ≤ `rows` all rows are taken once. Each draw has its own eigenvectors.
+    rows, seed: how many rows of a draw, and of the generator that draws them.
     """
     W = W.detach() if isinstance(W, Tensor) else np.asarray(W)
     if len(W) <= rows:

@@ -1,4 +1,4 @@
-"""The measures take a matrix of word vectors, numbers, blocks of rows."""
+"""Checks and conversions of what the metrics take: matrices, vectors, spectra."""
 
 import numpy as np
 import torch

@@ -25,7 +25,7 @@ Figures = dict[str, Any]  # by name: a number, a list of numbers, or None
 
 
 class Figure(NamedTuple):
-    """A figure has a meaning, in a sentence, and a range [low, high] in which it lies."""
+    """The meaning of a figure, in a sentence, and the range [low, high] in which it lies."""
 
     meaning: str
     low: float = 0

@@ -122,8 +122,7 @@ class TranslationModel(OutputModel):
         """Return the step of a batch; its state is None in training.
 
         source: (S, B), [x … eos] padded with 0.
-        tokens: (T, C), [bos y …]. C is B or a multiple of it: several hypotheses for each source,
-            one after the other.
+        tokens: (T, C), [bos y …]. C is B or a multiple: a source's hypotheses stand in a row.
         target: (T, C), [y … eos] with IGNORE where padded; None: no loss.
         state: of an earlier call, whose tokens these go on with. Its source, which is the same, is
             not encoded again. None: the source is read now.

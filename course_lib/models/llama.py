@@ -31,8 +31,7 @@ class Llama:
     """A language model that is only read from: `contexts`, `log_prob`, `generate`.
 
     shape: its sizes. tensors: its weights in float32, by the names that llama.cpp gives them.
-    words: (N, d), the matrix that reads. W: (N, d), the one that predicts, which is the same in a
-    tied model.
+    words: (N, d), the matrix that reads. W: (N, d), the one that predicts; if tied, the same.
     """
 
     def __init__(self, shape: LlamaShape, tensors: Mapping[str, Tensor]):

@@ -16,8 +16,7 @@ class LSTMRecurrence(torch.autograd.Function):
     Autograd would record about fifteen small operations a step, whose bookkeeping costs more than
     their arithmetic at batch 20. Here only the product with the hidden state is done step by step.
     The inputs' part of the gates is one product over all steps, and so is each weight's gradient.
-    In the order o i f g the three sigmoid gates lie side by side, and so do the three gates that
-    act through the cell.
+    In the order o i f g the three sigmoid gates lie side by side, and so do the cell's three gates.
     """
 
     @staticmethod

@@ -21,8 +21,7 @@ def pool(f: Tensor, z: Tensor, start: Tensor) -> Tensor:
     f, z: (T, B, u), after their nonlinearities.
     start: c before the first step, (B, u).
 
-    On a GPU, where a step is a launch for next to no arithmetic, all steps are done at once in
-    ⌈log₂ T⌉ rounds.
+    On a GPU, where a step is a launch for next to no arithmetic, ⌈log₂ T⌉ rounds do all at once.
     """
     return _Pool.apply(f, z, start, accelerated(f))
 

@@ -165,8 +165,7 @@ class Transformer(EncoderDecoder):
     Each context follows from the targets up to its own. There is no word matrix inside.
 
     With d = input_size and F = feedforward there are layers · (12 d² + 4 d F + 2 F + 12 d)
-    parameters, and 4 d more with `pre_norm`, which normalises before each sublayer and once more
-    at both ends.
+    parameters, plus 4 d with `pre_norm`, which normalises before each sublayer and at both ends.
 
     Weights begin uniform with variance 1/mean(fan in, fan out) (Glorot and Bengio 2010), the three
     of an attention each as a matrix of its own, biases at 0.

@@ -154,8 +154,7 @@ class TransformerXL(nn.Module):
         clamp: the largest distance in tokens, which those above it count as; None: no limit.
         input_scale: whether the inputs are multiplied by √d, as the paper does with word vectors.
         init: standard deviation of every weight; biases are 0, layer norm gains N(1, init).
-        pre_norm: whether layer normalisation comes before each sublayer, not after the residual
-            sum as in the paper.
+        pre_norm: whether layer norm comes before each sublayer, not after the residual sum.
         """
         super().__init__()
         if input_size % 2:

@@ -100,7 +100,7 @@ class Tensors:
 
 @dataclass
 class _BlockInputs:
-    """One block reads b positions with K components each, in m = b K rows."""
+    """The inputs of one block: b positions of K components, in m = b K rows."""
 
     group: Group
     positions: slice | Tensor

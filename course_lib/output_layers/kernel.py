@@ -60,12 +60,10 @@ def chunked_loss(
     objective: what is minimised, the cross-entropy if None;
     soft: ((n, e), (N, e)), whose product are the soft targets' logits;
     gate(gradient (b·K, N), target (b·K,)): returns the logits' gradient that the rows of `matrix`
-    receive, while the contexts and the bias receive the ungated one. It must be linear in each row
-    of the gradient, because the weights of the positions may be applied after it. It may overwrite
-    its argument;
+    receive, while the contexts and the bias receive the ungated one. It is linear in each row of
+    the gradient, because the positions' weights may come after it. It may overwrite its argument;
     groups: in the place of `objective`, several over ranges of words, see `Group`;
-    reduction: "mean" over counted targets, "sum", or "none", which gives (n,) and recomputes in the
-    backward pass;
+    reduction: "mean" over counted targets, "sum", or "none": (n,), recomputed in the backward pass;
     block: the most positions that are computed at a time; None: what fits `scratch.limit` bytes,
     but no more than `blocked_loss.ROWS` rows, in half precision a quarter of all if that is more;
     scratch: the memory of a block, which is kept from call to call; new if None.
@@ -76,9 +74,7 @@ def chunked_loss(
     """
     # What does not fit together is refused before anything is computed.
     if x.dim() != 3 or matrix.dim() != 2 or x.shape[-1] != matrix.shape[-1]:
-        raise ValueError(
-            f"x {tuple(x.shape)} must be (n, K, d) and matrix {tuple(matrix.shape)} (N, d)"
-        )
+        raise ValueError(f"x {(*x.shape,)} must be (n, K, d) and matrix {(*matrix.shape,)} (N, d)")
     if x.dtype != matrix.dtype and not torch.is_autocast_enabled(x.device.type):
         raise ValueError(f"contexts are {x.dtype}, words {matrix.dtype}: convert one, or autocast")
     check_targets(target, x.shape[:1], len(matrix), reduction)

@@ -131,9 +131,8 @@ class OutputLayer(nn.Module):
         """Return logits (…, K, N) and log-weights (…, K) or None.
 
         hidden: (…, h);
-        target: None, or the targets (n,) of hidden states (n, h), whose logits then receive what
-        training adds to them;
-        narrow: whether logits that are a product alone keep its type.
+        target: None, or targets (n,) of hidden states (n, h), whose logits get what training adds;
+        narrow: whether logits without bias and transform stay in the product's type, as bfloat16.
         """
         contexts, log_weights = self.contexts(hidden)
         x, matrix = self.words.factors(contexts)

@@ -1,7 +1,7 @@
 """The plain PyTorch form of every output layer, with each logit in one tensor.
 
-The forms follow the papers' formulas on whole tables, without the kernel. Of the layers' hooks the
-gates alone are taken, which depend on the targets before.
+The forms follow the papers' formulas on whole tables, without the kernel. No hook of a layer is
+called, except that `gated` asks the layer for its gates, because these depend on earlier targets.
 Tests compare the layers with them, benchmarks time them, and a reader may train with them:
 `layer.reference(hidden, target)` in the place of `layer(hidden, target)[0]`.
 
@@ -21,7 +21,7 @@ from course_lib.targets import IGNORE
 
 
 class Table(NamedTuple):
-    """A plain form makes the table of log P and its logits."""
+    """The table of log P that a plain form makes, and its logits."""
 
     log_prob: Tensor  # (n, N)
     logits: Tensor  # (n, K, N'), whose normalisers the z-loss regularises

@@ -30,7 +30,7 @@ class Block:
     """
 
     def __init__(self, logits, log_z, target_logit, mean_logit, log_weights, soft_logits, target):
-        """Take the statistics of a block, some of them as described above.
+        """Take the statistics; those that cost a walk through the vocabulary are functions.
 
         logits, mean_logit: functions that give (b, K, N) and (b, K);
         log_weights: log π_k, None for one component;

@@ -108,8 +108,8 @@ class SpectralWords(nn.Module):
     are W's singular values, in no particular order: they may cross during training, and
     `singular_values()` sorts them.
 
-    σ ≥ 0 holds by construction, as the absolute value of a free parameter: a negative one is the
-    same matrix with a column of U reversed.
+    σ ≥ 0 holds by construction, as the absolute value of a free parameter. Nothing is lost by this:
+    a negative σ would give the matrix of the positive one with a column of U reversed.
     """
 
     @checked

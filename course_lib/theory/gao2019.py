@@ -19,7 +19,7 @@ NEW = 200  # contexts that enter the linear programme at once, d if that is more
 
 
 class Hull(NamedTuple):
-    """A hull says whether 0 is outside of the contexts' convex hull: if and only if margin > 0."""
+    """Whether 0 lies outside the contexts' convex hull: if and only if margin > 0."""
 
     margin: float  # −max_i vᵀh_i, or 0
     residual: float  # ‖Σ_i weights_i h_i‖: no unit vector has a margin beyond it
@@ -100,7 +100,7 @@ def layer_norm_direction(gain: Numbers, bias: Numbers) -> Tensor:
 
 
 def log_rest(W: Numbers, H: Numbers, word: int) -> Tensor:
-    """Return log C_i = log Σ_{l ≠ word} exp(w_lᵀh_i), (M,), of W (N, d) and H (M, d)."""
+    """Return log C_i = log Σ_{l ≠ word} exp(w_lᵀh_i), (M,), of W (N, d), H (M, d) and an id."""
     logits = double(H) @ double(W).T
     others = torch.arange(logits.shape[1]) != torch.arange(logits.shape[1])[word]
     return logits[:, others].logsumexp(1)
@@ -122,13 +122,13 @@ def non_appearing_loss(w: Numbers, H: Numbers, log_rest: Numbers) -> Tensor:
 
 
 def rare_word_bound(epsilon: float, alpha: float, beta: float, B: float) -> float:
-    """Return 4εB / (α − ε(α + β)) ≥ ‖x* − x*_ε‖², the minima of f and of (1 − ε) f + ε g.
+    """Return 4εB / (α − ε(α + β)), a bound on ‖x* − x*_ε‖².
 
-    A rare word, f with a little of g, ends near one that never comes (gao2019, theorem 3). f is the
-    non-appearing loss with a penalty α/2 ‖w‖², so that it is α-strongly convex. g, where the word
-    comes, has |g| ≤ B and a Hessian of at least −β I. For the expected number of right guesses,
-    g = −mean σ(h_jᵀw − log C_j), B is 1 and β the greatest eigenvalue of mean h_j h_jᵀ / (6√3).
-    The negative log-likelihood is unbounded and does not serve.
+    x* is the minimum of f, and x*_ε that of (1 − ε) f + ε g. So a rare word, f with a little of g,
+    ends near one that never comes (gao2019, theorem 3). f is the non-appearing loss with a penalty
+    α/2 ‖w‖², so that it is α-strongly convex. g, where the word comes, has |g| ≤ B and a Hessian of
+    at least −β I. For the expected number of right guesses, g = −mean σ(h_jᵀw − log C_j), B is 1
+    and β the greatest eigenvalue of mean h_j h_jᵀ / (6√3). For −log P there is no bound.
 
     epsilon: ε, the share of the contexts in which the word comes.
     alpha, beta, B: α, β and B of f and g.

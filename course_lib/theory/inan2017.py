@@ -45,7 +45,7 @@ class Tying(NamedTuple):
 
 
 def tying_map(E: Numbers, W: Numbers) -> Tying:
-    """Return the linear map A by which the output matrix W (N, d) is the input matrix E: W = E A.
+    """Return the linear map A (d, d) that turns the input matrix E into the output matrix, W = E A.
 
     Zero augmented loss at a high temperature means W h_t = E E_{y_t} for every t, and with d
     linearly independent targets that W and E have the same column space (inan2017, eq. 16, 17).

@@ -1,7 +1,6 @@
 """wang2019, section 3: a softmax whose target row is moved against it by at most ε.
 
-Every function takes plain arrays or tensors, W (N, d) with one word a row and contexts h (…, d),
-and computes in float64.
+Arrays or tensors in, float64 inside: W (N, d) with one word a row, and contexts h (…, d).
 """
 
 from typing import NamedTuple
@@ -59,8 +58,7 @@ def energy(W: Numbers, target: Numbers, norm: Numbers, epsilon: Numbers) -> Tens
 def recognition_bound(W: Numbers, target: Numbers, norm: Numbers, epsilon: Numbers) -> Tensor:
     """Return σ(Φ), which no AdvSoft_ε(i, w, h) with an h of that norm exceeds.
 
-    Only a word far from all others is sure. Arguments and shape are those of `energy`
-    (wang2019, theorem 3.4).
+    Only a word far from all others is sure (wang2019, theorem 3.4). Arguments: those of `energy`.
     """
     return energy(W, target, norm, epsilon).sigmoid()
 

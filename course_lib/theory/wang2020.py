@@ -35,7 +35,7 @@ def generalisation_gap(
         (C₁ A N (√(Σ_{j<m} σ_j²) + √(m^{1−2γ} / (2γ−1))) + C₂ B √log(1/δ)) / √n
 
     singular_values: (d,), of the word matrix; gamma: σ_k ≤ k^{−γ}. Scale W so that this holds: the
-        tail has no unit, and `least_m` depends on W's. Its m^{…} is below Σ_{k≥m} k^{−2γ}.
+        tail has no unit, and `least_m` depends on W's. m^{1−2γ} / (2γ−1) ≤ Σ_{k≥m} k^{−2γ}.
     N, n: words and training tokens.
     A: G V H √log d, for a G-Lipschitz loss, right singular vectors with ‖V‖_1 ≤ V and ‖h‖_∞ ≤ H.
     B, delta: |loss| ≤ B; δ.

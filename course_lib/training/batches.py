@@ -24,7 +24,7 @@ class MicroBatch(NamedTuple):
 
     inputs: tuple[Tensor, ...]
     target: Tensor
-    weight: float  # of its loss; its sum over the parts averages to 1 over the processes
+    weight: float  # of the loss; the sum over the parts, averaged over processes, is 1
 
 
 class Update(NamedTuple):

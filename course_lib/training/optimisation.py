@@ -122,8 +122,7 @@ class Optimisation(InRange):
         """Return the optimiser over named parameters: one, or with groups several `Together`.
 
         Every param_group keeps its own learning rate as "initial_lr". CourseError for a prefix
-        that no name begins with, for Muon over something that is not a matrix, and for what the
-        optimiser itself refuses.
+        that no name begins with, for Muon over no matrix, and for what the optimiser refuses.
         """
         named = dict(parameters)
         called = {name: name for name in named}

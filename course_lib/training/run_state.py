@@ -1,4 +1,4 @@
-"""A training run holds this state, writes it to its checkpoints and reads it back.
+"""The state of a training run, and its way into checkpoints and back.
 
 The steps and epochs in `loop` change it.
 """
@@ -26,7 +26,7 @@ from course_lib.training.tying import TiedUntil
 
 @dataclass
 class RunState:
-    """A run holds what changes while a model is trained.
+    """Everything that changes while a model is trained.
 
     `save` writes all of it that decides what happens next, and `resume` reads it back.
     """
