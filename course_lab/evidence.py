@@ -26,6 +26,7 @@ import numpy as np
 
 from course_lab import plans, provenance, published, results
 from course_lab.batch_states import DAMAGE
+from course_lab.corpora import similarity as benchmarks
 from course_lab.corpora.registry import DOWNLOADS
 from course_lab.experiment import Experiment
 from course_lab.keep import check_name
@@ -401,9 +402,13 @@ def watched_elsewhere(content: dict) -> float | None:
 
 
 def similarity(content: dict, score: str = "rho") -> float | None:
-    """Return the mean ρ over the word-similarity lists of which enough pairs are known."""
-    lists = (content["metrics"].get("word_similarity") or {}).values()
-    scores = [one[score] for one in lists if one["found"] >= ENOUGH_PAIRS and score in one]
+    """Return the mean ρ over the word-similarity lists of which enough pairs are known.
+
+    A list that lies wholly within another one of these is left out.
+    """
+    lists = content["metrics"].get("word_similarity") or {}
+    long = [name for name, one in lists.items() if one["found"] >= ENOUGH_PAIRS and score in one]
+    scores = [lists[name][score] for name in benchmarks.apart(long)]
     return float(np.mean(scores)) if scores else None
 
 

@@ -1,8 +1,9 @@
-"""Word similarity in the kept results: scores, how lists overlap, and what a win is worth."""
+"""Word similarity in the kept results: scores, what frequency knows, and what a win is worth."""
 
 from collections.abc import Mapping
+from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.stats import rankdata
@@ -14,10 +15,13 @@ from course_lab.evidence import Evidence, Run
 from course_lab.pair_cosines import COSINES, COUNTS, KINDS
 from course_lab.recipes import recipes
 from course_lab.statistics import Correlation, spearman, wins
+from course_lab.statistics import written as with_interval
 from course_lib.errors import CourseError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Score = Literal["rho", "centred"]  # of the matrix as it is, and without its mean row
 
 ENOUGH = evidence.ENOUGH_PAIRS
 EMBEDDED = {"WS-353": "wordsim353.tsv", "SimLex-999": "simlex999.txt"}  # in gensim's test data
@@ -59,14 +63,32 @@ def known(table: "pd.DataFrame") -> "pd.Series":
     return table.groupby("list").pairs.max().sort_values(ascending=False)
 
 
+def told_whether(known: "pd.Series") -> "pd.Series":
+    """Return for each list whether it counts: `yes`, or `no` and the reason.
+
+    known: of `known`.
+    """
+    long = known.index[known >= ENOUGH]
+    apart = similarity.apart(long)
+    told = {name: "yes" if name in apart else "no, too few pairs" for name in known.index}
+    for name in long.difference(apart):
+        told[name] = f"no, a part of {', '.join(similarity.holders()[name].intersection(long))}"
+    return known.index.to_series().map(told)
+
+
+def counted(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the rows of lists that count: `ENOUGH` pairs or more, and within no other of these."""
+    long = table[table.pairs >= ENOUGH]
+    return long[long["list"].isin(similarity.apart(long["list"].unique()))]
+
+
 def by_run(table: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the mean of ρ over the lists of at least `ENOUGH` pairs, a row each run.
+    """Return the mean of ρ over the lists that count, a row each run.
 
     The index is (model, seed); the columns are rho, centred, perplexity and valid.
     """
-    long = table[table.pairs >= ENOUGH]
     columns = ["rho", "centred", "perplexity", "valid"]
-    means: Any = long.groupby(["model", "seed"])[columns].mean()
+    means: Any = counted(table).groupby(["model", "seed"])[columns].mean()
     return means
 
 
@@ -104,6 +126,32 @@ def with_perplexity(table: "pd.DataFrame", family: str) -> "pd.DataFrame":
     return pd.DataFrame(list(rows.values()), index=list(rows), columns=index)
 
 
+def leaving_one_out(
+    table: "pd.DataFrame", family: str, column: Literal["method", "list"]
+) -> dict[str, Correlation | None]:
+    """Return the rank correlation of perplexity and centred score without each method or list.
+
+    table: of `scores`. Only settings of the family that beat counting are used. None where fewer
+    than four of them are left.
+    """
+    members = counted(table[table.beats & (table.family == family)])
+    names = sorted(set(members[column]))
+    parts = {name: by_run(members[members[column] != name]) for name in names}
+    means: dict[str, Any] = {name: part.groupby("model").mean() for name, part in parts.items()}
+    return {name: _spearman(mean.perplexity, mean.centred) for name, mean in means.items()}
+
+
+def in_order(table: "pd.DataFrame", family: str) -> tuple[int, int]:
+    """Return in how many pairs of settings less perplexity goes with more ρ, centred, and of all.
+
+    table: of `scores`. Only settings of the family that beat counting are used.
+    """
+    members = table[table.beats & (table.family == family)]
+    means: Any = by_run(members).groupby("model").mean()
+    pairs = list(combinations(means[["perplexity", "centred"]].to_numpy(), 2))
+    return sum((one[0] < other[0]) == (one[1] > other[1]) for one, other in pairs), len(pairs)
+
+
 def _spearman(x: "pd.Series", y: "pd.Series") -> Correlation | None:
     """Return the rank correlation of two columns; None where it is unknown."""
     try:
@@ -112,8 +160,20 @@ def _spearman(x: "pd.Series", y: "pd.Series") -> Correlation | None:
         return None
 
 
-def compared(table: "pd.DataFrame", family: str, baseline: str = "tied") -> "pd.DataFrame":
+def written(correlation: Correlation | None) -> str:
+    """Return a rank correlation as words: ρ, its interval, and the number of points."""
+    if correlation is None:
+        return "unknown (too few runs)"
+    rho, low, high, _, n = correlation
+    return f"ρ = {with_interval(rho, low, high, '+.2f')} (n = {n})"
+
+
+def compared(
+    table: "pd.DataFrame", family: str, score: Score = "centred", baseline: str = "tied"
+) -> "pd.DataFrame":
     """Return each method of a family against a baseline by the one paired statistic.
+
+    score: `rho` for the matrix as it is, `centred` for that without its mean row.
 
     The difference is that of the mean ρ in hundredths, over the seeds that both have; `MARGIN` is
     what would not matter. p is corrected by Holm over all methods of the family's recipes, those
@@ -124,7 +184,7 @@ def compared(table: "pd.DataFrame", family: str, baseline: str = "tied") -> "pd.
 
     members = table[table.family == family]
     figures = by_run(members.assign(model=members.method))
-    means, perplexity = figures.rho.unstack("seed"), figures.perplexity.unstack("seed")
+    means, perplexity = figures[score].unstack("seed"), figures.perplexity.unstack("seed")
     columns = ["difference", "low", "high", "n", "p", "verdict"]
     columns += ["perplexity", "perplexity low", "perplexity high"]
     if baseline not in means.index:
@@ -144,44 +204,54 @@ def compared(table: "pd.DataFrame", family: str, baseline: str = "tied") -> "pd.
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
-def wins_of(table: "pd.DataFrame", family: str) -> "pd.DataFrame":
+def wins_of(table: "pd.DataFrame", family: str, score: Score = "centred") -> "pd.DataFrame":
     """Return for each pair of runs of a family on how many lists the first has the greater ρ.
 
-    Columns: first and second (method, seed), wins, lists, kind: `two seeds of one method` or `two
-    methods of one seed`. Lists of fewer than `ENOUGH` pairs do not count.
+    score: as in `compared`. Only lists that count are used, see `counted`.
+
+    The runs have two seeds, or what they share of their start and batches would make two methods
+    more alike than two seeds of one method are. Columns: first and second (method, seed), wins,
+    lists, kind: `two seeds of one method` or `two methods, two seeds`.
     """
     import pandas as pd
 
-    long = table[(table.family == family) & (table.pairs >= ENOUGH)]
-    rho = long.pivot_table(index="list", columns=["method", "seed"], values="rho")
+    rho = _by_list(table, family, score, ["method", "seed"])
     rows = []
     for i, one in enumerate(rho):
         for other in list(rho)[i + 1 :]:
-            same = [a == b for a, b in zip(one, other, strict=True)]
-            if same == [True, False] or same == [False, True]:
-                kind = "two seeds of one method" if same[0] else "two methods of one seed"
+            if one[1] != other[1]:
+                same = one[0] == other[0]
+                kind = "two seeds of one method" if same else "two methods, two seeds"
                 row = {"first": one, "second": other, "lists": len(rho), "kind": kind}
                 rows.append(row | {"wins": int(np.sum(rho[one] > rho[other]))})
     return pd.DataFrame(rows, columns=["first", "second", "wins", "lists", "kind"])
 
 
 def win_matrices(
-    table: "pd.DataFrame", family: str, seeds: tuple[int, int] = (1, 2)
+    table: "pd.DataFrame",
+    family: str,
+    score: Score = "centred",
+    seeds: tuple[int, int] = (1, 2),
 ) -> list["pd.DataFrame"]:
     """Return for two seeds on how many lists a row's method has a greater ρ than a column's.
 
     table: of `scores`. The methods are those of the family that have runs of both seeds, in the
-    order of their wins at the first. Lists of fewer than `ENOUGH` pairs do not count. No tables
-    where no two methods have both seeds.
+    order of their wins at the first. Only lists that count are used, see `counted`. No tables where
+    no two methods have both seeds.
     """
-    long = table[(table.family == family) & (table.pairs >= ENOUGH) & table.seed.isin(seeds)]
-    rho = long.pivot_table(index="list", columns=["seed", "method"], values="rho")
+    rho = _by_list(table[table.seed.isin(seeds)], family, score, ["seed", "method"])
     both = set.intersection(*({m for s, m in rho if s == seed} for seed in seeds))
     if len(both) < 2:
         return []
     one, other = (wins({method: rho[seed, method] for method in both}) for seed in seeds)
     first = _most_wins_first(one)
     return [first, other.loc[first.index, first.index]]
+
+
+def _by_list(table: "pd.DataFrame", family: str, score: Score, runs: list[str]) -> "pd.DataFrame":
+    """Return the scores of a family, a row each list that counts and a column each run."""
+    members = counted(table[table.family == family])
+    return members.pivot_table(index="list", columns=runs, values=score)
 
 
 def _most_wins_first(matrix: "pd.DataFrame") -> "pd.DataFrame":
@@ -258,16 +328,16 @@ def by_kind(pairs: "pd.DataFrame", resamples: int = 500) -> "pd.DataFrame":
     pairs: of `pairs_of`.
     resamples: of the bootstrap over pairs, from which low and high are taken.
 
-    The index is (list, kind), with lists of at least `ENOUGH` pairs whose scores are known.
+    The index is (list, kind), with the lists that count of which the scores are known.
     Columns: pairs; rho, low, high; held, the partial rank correlation given `often`; frequency, ρ
     of the cosine and `often`; judged, ρ of the judgements and `often`.
     """
     import pandas as pd
 
     rows = {}
-    for name, group in pairs.dropna().groupby("list", sort=False):
-        if len(group) < ENOUGH:
-            continue
+    groups = {str(name): group for name, group in pairs.dropna().groupby("list", sort=False)}
+    for name in similarity.apart(name for name in groups if len(groups[name]) >= ENOUGH):
+        group = groups[name]
         drawn = np.random.default_rng(0).integers(0, len(group), (resamples, len(group)))
         for kind in KINDS:
             x, y = group[kind].to_numpy(), group.score.to_numpy()
@@ -316,13 +386,17 @@ def held_fixed(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> float:
 
 
 def with_pairs(of: Evidence) -> list[Run]:
-    """Return the runs that kept the cosines of pairs, the best model first, a run each setting."""
-    runs = [
-        min(members.values(), key=lambda run: run.seed)
-        for members in of.settings.values()
-        if any(COSINES in run.content.get("arrays", {}) for run in members.values())
-    ]
-    return sorted(runs, key=lambda run: run.perplexity("test"))
+    """Return the runs that kept the cosines of pairs, the best model first, a run each setting.
+
+    The best one has the least validation perplexity, in the mean of its seeds that kept them.
+    """
+    kept = []
+    for members in of.settings.values():
+        runs = [run for run in members.values() if COSINES in run.content.get("arrays", {})]
+        if runs:
+            loss = np.mean([np.log(run.perplexity("valid")) for run in runs])
+            kept.append((loss, min(runs, key=lambda run: run.seed)))
+    return [run for _, run in sorted(kept, key=lambda pair: pair[0])]
 
 
 # Lists -------------------------------------------------------------------------------------------
@@ -341,12 +415,3 @@ def at_hand() -> dict[str, Benchmark]:
         pairs = [(a, b) for a, b, _ in rows]
         lists[name] = Benchmark(pairs, np.array([float(score) for *_, score in rows]))
     return lists
-
-
-def overlap(lists: Mapping[str, Benchmark]) -> "pd.DataFrame":
-    """Return the share of a row's pairs that are in a column's list as well, in either order."""
-    import pandas as pd
-
-    sets = {name: {frozenset(pair) for pair in one.pairs} for name, one in lists.items()}
-    shares = [[len(a & b) / len(a) for b in sets.values()] for a in sets.values()]
-    return pd.DataFrame(shares, index=list(sets), columns=list(sets))

@@ -28,7 +28,7 @@
 # **Prerequisites.** [Lesson 2](02_degeneration.ipynb) on the cone and [notebook 30](30_leaderboard.ipynb).
 # Nothing is trained: this notebook reads the scores of kept results, the scores that parthiban2021 published,
 # and lists of pairs. The package gensim has two of the thirteen lists, and `python -m course_lab data` says how
-# to fetch the others. Without them the sections on overlap and on frequency have two lists. A list, or
+# to fetch the others. Without them the section on frequency has two lists. A list, or
 # benchmark, has pairs such as *tiger* and *cat* with people's judgement of how similar the two words are.
 #
 # | profile | minutes | runs on |
@@ -47,14 +47,14 @@ PROFILE = "quick"  # all profiles read the same results
 OWN = []  # folders of finished runs of yours, to count as kept ones do
 
 # %%
-import numpy as np
 import pandas as pd
 from IPython.display import Markdown, display
 from scipy.stats import binomtest
 
-from course_lab import claims, evidence, plots, ranks, similarities
+from course_lab import claims, evidence, plots, similarities
+from course_lab.corpora import similarity
 from course_lab.progress import check
-from course_lab.statistics import spearman_interval
+from course_lab.statistics import spearman_interval, written
 
 of = evidence.read(OWN)
 scores = similarities.scores(of)
@@ -66,7 +66,7 @@ fair = scores[scores.beats & (scores.family == family)]
 #
 # People judged how similar two words are, on a scale of 0 to 10. A model's answer is the cosine of the two
 # words' rows in its word matrix. Its score is Spearman's $\rho$, the rank correlation between the answers and
-# the judgements of a list. Take two runs of *one* model that differ in the seed only. On how many of ten lists
+# the judgements of a list. Take two runs of *one* model that differ in the seed only. On how many of eight lists
 # will the first run have the greater score? And how many lists will a model win over a model with another
 # output layer?
 
@@ -96,7 +96,8 @@ fair = scores[scores.beats & (scores.family == family)]
 #
 # A pair counts only if the vocabulary has both of its words. Some lists have hardly a word among the 10,000 of
 # the Penn Treebank. With $m$ pairs the 95 % interval of a $\rho$ near 0.3 is about $\pm 2/\sqrt m$, so we ask
-# for 100 pairs or more.
+# for 100 pairs or more. A list that lies wholly within another one that counts is left out of all means and counts
+# of wins below, since its pairs would count twice.
 
 # %%
 known = similarities.known(scores)
@@ -105,20 +106,19 @@ for name, pairs in known.items():
     row = scores[scores["list"] == name]
     rho = row.groupby("model").rho.mean().max()
     low, high = spearman_interval(rho, pairs)
-    counts = pairs >= similarities.ENOUGH
-    rows[name] = [pairs, rho, low, high, "yes" if counts else "no"]
-columns = ["pairs", "best model's ρ", "low", "high", "counts"]
+    rows[name] = [pairs, rho, low, high]
+columns = ["pairs", "best model's ρ", "low", "high"]
 lists = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+lists = lists.assign(counts=similarities.told_whether(known))
 lists.round(2)
 
 # %% [markdown]
 # The paper has thirteen lists. They are not thirteen witnesses, because some of them are parts of others. The
-# next table shows this for the lists that are at hand:
+# next table shows how many pairs two lists share:
 
 # %%
-overlap = similarities.overlap(similarities.at_hand())
-inner = overlap.where(~np.eye(len(overlap), dtype=bool))
-parts = int((inner.max(axis=1) > 0.99).sum())
+overlap = similarity.overlap()
+parts = sum(map(bool, similarity.holders().values()))
 title = f"{parts} of {len(overlap)} lists lie wholly within another"
 plots.show(
     plots.shares(overlap, title),
@@ -156,8 +156,8 @@ if len(means):
 
 # %%
 going = similarities.with_perplexity(scores, family)
-words = {"raw": ranks.written, "centred": ranks.written}
-going.assign(**{k: going[k].map(f) for k, f in words.items()})
+told = {k: going[k].map(similarities.written) for k in ("raw", "centred")}
+going.assign(**told)
 
 # %% [markdown]
 # The rows mix ever less. The first row has models that have learned little, several networks, and several stages of
@@ -170,7 +170,8 @@ r = going.centred.iloc[-1]
 of_family = similarities.by_run(fair.assign(model=fair.method))
 of_family = of_family.groupby("model").mean()
 if r:
-    title = f"{family}, perplexity and centred score: {ranks.written(r)}"
+    title = f"{family}, perplexity and centred score: "
+    title += similarities.written(r)
     at = of_family.perplexity, of_family.centred, of_family.index
     axes = "test perplexity", "mean ρ, centred"
     plots.show(
@@ -179,6 +180,27 @@ if r:
         "to right, the mean score of the centred matrix upwards. "
         f"{title}.",
     )
+
+# %% [markdown]
+# How often would the score pick the better of two methods? And does the correlation hang on one method, or on one
+# list? We leave out each in turn.
+
+# %%
+right, of_all = similarities.in_order(fair, family)
+fragile, said = [], []
+for column in ("method", "list"):
+    without = similarities.leaving_one_out(fair, family, column)
+    names = [f"`{name}`" for name, c in without.items()
+             if c is None or c.low <= 0 <= c.high]  # fmt: skip
+    fragile += names
+    said.append(f"Without one {column} at a time the interval contains 0 "
+                f"for {len(names)} of {len(without)}"
+                f"{': ' if names else ''}{', '.join(names)}.")  # fmt: skip
+display(Markdown(
+    f"Of {of_all} pairs of methods the one of less perplexity has the "
+    f"greater centred score in {right}, and a coin would pick it in about "
+    f"{of_all // 2}. {' '.join(said)}"
+))  # fmt: skip
 
 # %% [markdown]
 # ## What frequency knows
@@ -193,7 +215,7 @@ if r:
 #   of the two counts.
 # - What is left of $\rho$ when frequency is held fixed? *Held* is the partial rank correlation.
 #
-# The figure is for the model of least perplexity among those that have kept the cosines.
+# The figure is for the model of least validation perplexity among those that have kept the cosines.
 
 # %%
 judged = similarities.at_hand()
@@ -223,8 +245,8 @@ if len(kinds):
 
 # %% [markdown]
 # If the judgements themselves hardly depend on frequency, then what frequency adds to a cosine is noise to $\rho$.
-# How much of $\rho$ does one regain when frequency is held fixed? The table has the means over lists for the six
-# models of least perplexity, and *regained* is *held* less *rho*.
+# How much of $\rho$ does one regain when frequency is held fixed? The table has the means over the lists that count
+# for the six models of least validation perplexity, and *regained* is *held* less *rho*.
 
 # %%
 by_model = similarities.by_model(tables)
@@ -314,20 +336,24 @@ display(Markdown(
 # %% [markdown]
 # ### What a second seed does to a count of wins
 #
-# If a win says something about the output layer, the same model wins at another seed. We count on how many lists
-# each method of the family wins over each other method, once for seed 1 and once for seed 2. In the figure a row
-# has the number of its column, and the order is that of all wins at seed 1.
+# If a win says something about the output layer, the same model wins at another seed. We count on how many of the
+# lists that count each method of the family wins over each other method, once for seed 1 and once for seed 2. The
+# paper counts the scores of matrices as they are, and the figure counts the centred scores. In the figure a row has
+# the number of its column, and the order is that of all wins at seed 1.
 
 # %%
-wins = similarities.wins_of(fair, family)
 pair = similarities.win_matrices(fair, family)
+raw_pair = similarities.win_matrices(fair, family, "rho")
 changed, compared = similarities.changed_winners(*pair) if pair else (0, 0)
+raw_changed = similarities.changed_winners(*raw_pair)[0] if pair else 0
 display(Markdown(
     f"At the other seed {changed} of {compared} pairs of methods have "
-    "another winner, or none."
+    "another winner, or none, by the centred scores. By the raw scores "
+    f"these are {raw_changed}."
 ))  # fmt: skip
 
 # %%
+wins = similarities.wins_of(fair, family)
 if pair:
     title = f"{changed} of {compared} pairs have another winner at seed 2"
     both = dict(zip(("seed 1", "seed 2"), pair, strict=True))
@@ -335,24 +361,30 @@ if pair:
     plots.show(
         plots.wins_beside(both, most, title),
         alt="Two tables side by side, seed 1 and seed 2, of methods by "
-        "methods: on how many lists the row's method has a greater ρ than "
-        f"the column's. {title}.",
+        "methods: on how many lists the row's method has a greater "
+        f"centred ρ than the column's. {title}.",
     )
 
 # %% [markdown]
 # The next table has all seeds. If a win says something about the output layer, two layers must also win and lose
-# more unevenly than two seeds of one layer.
+# more unevenly than two seeds of one layer. Runs of one seed share their start and their batches, so that they are
+# more alike than other runs. For this reason both rows compare runs of two seeds.
 
 # %%
-uneven = (wins.wins - wins.lists / 2).abs()
-by_kind = uneven.groupby(wins.kind).agg(["mean", "max", "size"])
-by_kind.columns = ["lists off half, mean", "at most", "pairs of runs"]
-display(by_kind.round(2))
+per_score = {}
+for score in ("rho", "centred"):
+    counts = similarities.wins_of(fair, family, score)
+    off = (counts.wins - counts.lists / 2).abs()
+    per_score[score] = off.groupby(counts.kind).mean()
+by_kind = pd.DataFrame(per_score).assign(pairs=wins.kind.value_counts())
+names = {"rho": "lists off half, raw", "pairs": "pairs of runs",
+         "centred": "lists off half, centred"}  # fmt: skip
+display(by_kind.rename(columns=names).round(2))
 
 # %%
-off = by_kind["lists off half, mean"].round(1)
+off = by_kind.centred.round(1)
 per_kind = [f"{kind}: {n}" for kind, n in off.items()]
-title = f"Lists off half, on average: {', '.join(per_kind)}"
+title = f"Lists off half, on average: {'; '.join(per_kind)}"
 if len(wins):
     plots.show(
         plots.off_half(wins, title),
@@ -363,14 +395,42 @@ if len(wins):
 # %% [markdown]
 # ## Methods against the softmax
 #
-# A count of wins uses only the sign of each difference. The mean $\rho$ over lists uses its size, too. The
-# table has the paired differences of the mean $\rho$ from the softmax, in hundredths, for runs that share a
-# seed, tested as in [notebook 23](23_run_a_batch.ipynb). The columns *perplexity* have the difference of perplexity
-# over the same seeds, in per cent.
+# A count of wins uses only the sign of each difference. The mean $\rho$ over the lists that count uses its size, too.
+# The next table has the difference of the mean $\rho$ from the softmax in hundredths, for runs that share a seed,
+# tested as in [notebook 23](23_run_a_batch.ipynb). *Raw* and *centred* stand side by side. The last column has the
+# difference of perplexity over the same seeds, in per cent.
 
 # %%
 table = similarities.compared(fair, family)
-table.round(2)
+raw_table = similarities.compared(fair, family, "rho")
+ends = ["difference", "low", "high"]
+costs = ["perplexity", "perplexity low", "perplexity high"]
+spans = {"raw": raw_table[ends], "centred": table[ends],
+         "perplexity, %": table[costs]}  # fmt: skip
+shown = {name: [written(*row, "+.1f") for row in span.to_numpy()]
+         for name, span in spans.items()}  # fmt: skip
+tests = {"n": table.n, "p, raw": raw_table.p, "p, centred": table.p}
+order = ["n", "raw", "p, raw", "centred", "p, centred", "perplexity, %"]
+pd.DataFrame({**tests, **shown}, index=table.index)[order].round(3)
+
+# %%
+verdicts = pd.DataFrame({"raw": raw_table.verdict,
+                         "centred": table.verdict})  # fmt: skip
+kinds_of = verdicts.astype(str).apply(lambda v: v.str.partition(":")[0])
+other = kinds_of[kinds_of.raw != kinds_of.centred]
+display(verdicts)
+display(Markdown(
+    f"Centring changes the kind of verdict for {len(other)} of "
+    f"{len(table)} methods{': ' if len(other) else ''}"
+    f"{', '.join(f'`{name}`' for name in other.index)}."
+))  # fmt: skip
+
+# %% [markdown]
+# Which of the two scores should one believe? Add one vector to all rows of an output matrix. Then all logits of a
+# context rise by the same number, and a softmax gives the same probabilities. The raw score changes all the same,
+# because each cosine changes. So a raw score depends on something of which the predictions of a softmax know
+# nothing, and a method that makes the cone narrower or wider changes the raw score by this alone. The centred score
+# stays as it was. For this reason our answer rests on the centred score.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -386,6 +446,8 @@ print(f"rho of 0.3 over 100 pairs: {low:.2f} to {high:.2f}")
 # - **More seeds.** The plan `desk` has a family of small models on the whole Penn Treebank with five seeds.
 #   The line under *What frequency knows* says how many of its runs are kept.
 # - **More cosines.** Older results have scores alone. The same line says how many settings have the cosines of pairs.
+# - **Another matrix.** A centred cosine still follows frequency, and a whitened one follows it less. Scores of
+#   whitened matrices need the cosines of pairs.
 # - **Another use.** Similarity of meaning is not what an output matrix is trained for.
 
 # %% [markdown]
@@ -393,7 +455,7 @@ print(f"rho of 0.3 over 100 pairs: {low:.2f} to {high:.2f}")
 #
 # | symbol | code | meaning |
 # |---|---|---|
-# | $\rho$ | `scores.rho` | Spearman's rank correlation of cosines and judgements |
+# | $\rho$ | `scores.rho`, `scores.centred` | Spearman's rank correlation of cosines and judgements |
 # | $m$ | `scores.pairs` | pairs of a list that the vocabulary knows |
 # | $p$ | `table.p` | of the paired t-test, corrected by Holm |
 
@@ -456,46 +518,62 @@ check("32.2", chance, as_coins)
 # ## What we saw
 
 # %%
-told_off = ", ".join(per_kind) or "no number yet"
-alike = table.verdict.astype(str).str.startswith("no difference").sum()
-
-# %%
+told_off = "; ".join(per_kind) or "no number yet"
 display(Markdown(
-    f"{int((lists.counts == 'yes').sum())} of {len(lists)} lists have "
-    f"{similarities.ENOUGH} pairs or more. Of {len(means)} models {half} "
+    f"{int((lists.counts == 'yes').sum())} of {len(lists)} lists count. "
+    f"The others have fewer than {similarities.ENOUGH} pairs here or lie "
+    f"within another list. Of {len(means)} models {half} "
     "owe over half of their score to the mean row. A count of wins says "
     "something if it is further from one half of the lists for two "
-    "methods than for two seeds. The mean distances are these: "
-    f"{told_off}. Of {compared} pairs of methods {changed} lose their "
-    f"winner at another seed. For {alike} of {len(table)} methods the "
-    "runs exclude a difference of "
-    f"{similarities.MARGIN:g} hundredths of ρ from the softmax."
+    "methods than for two seeds. The mean distances of the centred "
+    f"scores are these: {told_off}. Of {compared} pairs of methods "
+    f"{changed} have another winner, or none, at another seed."
 ))  # fmt: skip
 
 # %%
-ends = ["perplexity", "perplexity low", "perplexity high"]
-higher = table[table.verdict == "better"]
-said = [f"with {name} perplexity differs by {claims.by(*row)}"
-        for name, row in higher[ends].iterrows()]  # fmt: skip
+alike = table.verdict.astype(str).str.startswith("no difference").sum()
+said = [f"The centred ρ is {verdict} with `{name}`, whose perplexity "
+        f"differs by {claims.by(*table.loc[name, costs])}."
+        for verdict in ("better", "worse")
+        for name in table.index[table.verdict == verdict]]  # fmt: skip
 display(Markdown(
-    f"{len(higher)} of {len(table)} methods have a greater ρ than the "
-    f"softmax after correction{': ' if said else ''}{'; '.join(said)}."
+    f"The centred ρ of {len(table)} methods is compared with that of the "
+    f"softmax. {' '.join(said) or 'No method is sure to differ.'} For "
+    f"{alike} methods the runs exclude a difference of "
+    f"{similarities.MARGIN:g} hundredths. The others are undecided."
 ))  # fmt: skip
 
 # %%
-tells = (
-    "So the score tells better methods from worse ones here."
-    if r and r.high < 0 else
-    "So nothing here shows that the score tells a better method from a "
-    "worse one."
-)  # fmt: skip
+raw_better = raw_table.index[raw_table.verdict == "better"]
+gone = [f"`{name}`" for name in raw_better
+        if table.verdict[name] != "better"]  # fmt: skip
+display(Markdown(
+    f"The raw ρ is better with {len(raw_better)} methods. Of these "
+    f"{len(gone)} are not better when the mean row is gone"
+    f"{': ' if gone else ''}{', '.join(gone)}."
+))  # fmt: skip
+
+# %%
+tells = ("So nothing here shows that this score tells a better method "
+         "from a worse one.")  # fmt: skip
+if r and r.high < 0:
+    tells = "So a greater score goes with a better method here."
+    if fragile:
+        tells = ("The interval excludes 0, and it contains 0 once "
+                 f"{' or '.join(fragile)} is left out. So a greater "
+                 "score hints at a better method without proof.")  # fmt: skip
+share = f"{right} of {of_all} pairs of methods"
+
+# %%
 mixed = going.centred.iloc[0]
 display(Markdown(
     "**Can a word-similarity score tell a better model from a worse "
     f"one?** Over {going.settings.iloc[-1]} settings of `{family}` "
     "perplexity and the centred score correlate at "
-    f"{ranks.written(r)}. {tells} Over all settings the correlation is "
-    f"{ranks.written(mixed)}, which mixes networks and stages of training."
+    f"{similarities.written(r)}. The score picks the better of two in "
+    f"{share}. {tells} Over all settings the correlation is "
+    f"{similarities.written(mixed)}, which mixes networks and stages of "
+    "training."
 ))  # fmt: skip
 
 # %% [markdown]

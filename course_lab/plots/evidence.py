@@ -338,7 +338,7 @@ def wins_beside(matrices: "Mapping[str, pd.DataFrame]", lists: int, title: str) 
 def shares(table, title: str) -> Figure:
     """Draw the share of a row's pairs that a column has as well, in per cent, but for 0.
 
-    table: the DataFrame of `similarities.overlap`.
+    table: the DataFrame of `corpora.similarity.overlap`.
     """
     figure, ax = panels(height=2.6 + 0.3 * len(table))
     _numbered_cells(ax, table, (100 * table).round().astype(int), darkest=1.4)

@@ -1,5 +1,7 @@
 """Word similarity in results: means, wins and the paired statistic on scores that are known."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,8 @@ from scipy.stats import spearmanr
 
 from course_lab import evidence, similarities
 from course_lab.corpora import similarity
-from course_lab.corpora.similarity import Benchmark
+from course_lab.evidence import Evidence, Run, Setting
+from course_lab.pair_cosines import COSINES
 from course_lab.recipes import recipes
 from course_lab.statistics import spearman, spearman_interval
 
@@ -26,7 +29,8 @@ def scores():
                 row |= {"beats": True, "list": f"list {i}", "pairs": 50 if i == 11 else 200}
                 wobble = 0.004 * (-1) ** (i + seed) * (method == "same")
                 value = 9.0 if i == 11 else rho + shift + wobble
-                rows.append(row | {"rho": value, "centred": rho / 2})
+                # without the mean row `good` is worse, and `same` is the same
+                rows.append(row | {"rho": value, "centred": rho / 2 - shift})
     return pd.DataFrame(rows)
 
 
@@ -35,8 +39,53 @@ def test_short_lists_do_not_count(scores):
     assert similarities.known(scores)["list 11"] == 50
 
 
+@pytest.fixture
+def parts(scores):
+    """The same runs with two more lists, parts of one of them, on which no other method wins."""
+    names = {"list 0": "WS-353", "list 1": "WS-353-SIM", "list 2": "WS-353-REL"}
+    renamed = scores.assign(list=scores["list"].replace(names))
+    inner = renamed["list"].isin(["WS-353-SIM", "WS-353-REL"])
+    return renamed.assign(rho=renamed.rho.mask(inner, 0), centred=renamed.centred.mask(inner, 0))
+
+
+def test_a_part_of_a_list_that_counts_does_not_count(scores, parts):
+    without = parts[~parts["list"].isin(["WS-353-SIM", "WS-353-REL"])]
+    pd.testing.assert_frame_equal(similarities.by_run(parts), similarities.by_run(without))
+    assert set(similarities.wins_of(parts, "f").lists) == {9}
+    assert similarities.win_matrices(parts, "f", "rho")[0].loc["good", "tied"] == 9
+    told = similarities.told_whether(similarities.known(parts))
+    assert told["WS-353"] == "yes" and told["WS-353-REL"] == "no, a part of WS-353"
+    assert told["list 11"] == "no, too few pairs"
+    # where the whole list is missing, or too short, its part counts
+    alone = parts[parts["list"] != "WS-353"]
+    assert "WS-353-SIM" in set(similarities.counted(alone)["list"])
+    short = parts.assign(pairs=parts.pairs.mask(parts["list"] == "WS-353", 50))
+    assert "WS-353-SIM" in set(similarities.counted(short)["list"])
+
+
+def test_pairs_of_a_part_are_left_out():
+    rng = np.random.default_rng(2)
+    pairs = pd.DataFrame(rng.normal(size=(300, 5)), columns=["score", "often", *similarities.KINDS])
+    pairs["list"] = np.repeat(["WS-353-REL", "one", "WS-353"], 100)
+    lists = similarities.by_kind(pairs, resamples=2).index.get_level_values("list")
+    assert list(dict.fromkeys(lists)) == ["one", "WS-353"]
+
+
+def test_the_score_without_the_mean_row_may_have_another_verdict(scores):
+    raw, centred = (similarities.compared(scores, "f", score) for score in ("rho", "centred"))
+    assert raw.verdict["good"] == "better" and centred.verdict["good"] == "worse"
+    assert centred.difference["good"] == pytest.approx(-raw.difference["good"])
+    pd.testing.assert_frame_equal(similarities.compared(scores, "f"), centred)
+    raw, centred = (
+        similarities.win_matrices(scores, "f", score)[0] for score in ("rho", "centred")
+    )
+    assert raw.loc["good", "tied"] == 11 and centred.loc["good", "tied"] == 0
+    wins = similarities.wins_of(scores, "f").set_index(["first", "second"]).wins
+    assert wins[("good", 1), ("good", 2)] < 11
+
+
 def test_methods_are_compared_by_pairs_of_seeds(scores):
-    table = similarities.compared(scores, "f")
+    table = similarities.compared(scores, "f", "rho")
     assert table.difference["good"] == pytest.approx(5.2)
     assert table.verdict["good"] == "better" and table.n["good"] == 3
     assert table.verdict["same"] == "no difference larger than 2 hundredths"
@@ -47,17 +96,20 @@ def test_methods_are_compared_by_pairs_of_seeds(scores):
     assert similarities.compared(scores, "another").empty
 
 
-def test_wins_are_counted_by_seeds_and_by_methods(scores):
-    wins = similarities.wins_of(scores, "f").set_index(["first", "second"])
+def test_wins_are_those_of_runs_of_two_seeds(scores):
+    wins = similarities.wins_of(scores, "f", "rho").set_index(["first", "second"])
     assert set(wins.lists) == {11}
-    assert wins.loc[(("good", 1), ("tied", 1)), "wins"] == 11
     assert wins.loc[(("good", 1), ("good", 2)), "kind"] == "two seeds of one method"
-    assert (("good", 1), ("tied", 2)) not in wins.index  # differ in both
-    assert len(wins) == 3 * 3 + 3 * 3
+    assert wins.loc[(("good", 1), ("tied", 2)), "kind"] == "two methods, two seeds"
+    rho = scores[scores.pairs >= 100].set_index(["method", "seed", "list"]).rho.sort_index()
+    ahead = int((rho["good", 1] > rho["tied", 2]).sum())
+    assert wins.loc[(("good", 1), ("tied", 2)), "wins"] == ahead
+    assert (("good", 1), ("tied", 1)) not in wins.index  # share their start
+    assert len(wins) == 3 * 3 + 3 * 6
 
 
 def test_win_matrices_are_of_two_seeds(scores):
-    one, other = similarities.win_matrices(scores, "f")
+    one, other = similarities.win_matrices(scores, "f", "rho")
     assert list(one.index) == list(other.columns)
     assert one.loc["good", "tied"] == 11 and one.loc["tied", "good"] == 0
     assert similarities.changed_winners(one, one) == (0, len(one) * (len(one) - 1) // 2)
@@ -87,11 +139,7 @@ def test_the_interval_is_that_of_the_statistics():
     assert spearman_interval(found.r, 80) == pytest.approx((found.low, found.high))
 
 
-def test_lists_overlap_in_either_order(monkeypatch):
-    one = Benchmark([("a", "b"), ("c", "d")], np.arange(2.0))
-    other = Benchmark([("b", "a"), ("e", "f"), ("g", "h")], np.arange(3.0))
-    table = similarities.overlap({"one": one, "other": other})
-    assert table.loc["one", "other"] == 0.5 and table.loc["other", "one"] == pytest.approx(1 / 3)
+def test_two_lists_are_at_hand_where_none_was_fetched(monkeypatch):
     monkeypatch.setattr(similarity, "fetched", lambda: False)
     lists = similarities.at_hand()
     assert len(lists["WS-353"].pairs) > 350 and len(lists["SimLex-999"].pairs) == 999
@@ -129,6 +177,24 @@ def test_a_correlation_over_all_settings_may_have_another_sign_within_a_family()
     assert similarities.with_perplexity(settings_of(good[:3]), "f").raw.iloc[2] is None
 
 
+def test_a_correlation_may_hang_on_one_method_or_list():
+    rng = np.random.default_rng(5)
+    rows = [(f"f/{i}", "f", True, 90.0 + i, 90.0, 0.2 + i / 100) for i in range(5)]
+    one = settings_of([*rows, ("f/odd", "f", True, 80.0, 90.0, 0.5)])  # centred is -rho
+    one = pd.concat([one, settings_of([("f/poor", "f", False, 1.0, 90.0, 9.0)])])
+    one = one.assign(method=one.model.str[2:])
+    two = pd.concat([one, one.assign(list="two", centred=rng.normal(size=len(one)))])
+    without = similarities.leaving_one_out(one, "f", "method")
+    assert list(without) == ["0", "1", "2", "3", "4", "odd"]  # `poor` loses to counting
+    assert without["odd"].r == pytest.approx(-1) and without["0"].r > -1
+    assert similarities.in_order(one, "f") == (10, 15)
+    lists = similarities.leaving_one_out(two, "f", "list")
+    assert lists["two"] == similarities.with_perplexity(one, "f").centred.iloc[2]
+    assert lists["one"].r != lists["two"].r
+    assert similarities.in_order(one, "another") == (0, 0)
+    assert similarities.leaving_one_out(one[:4], "f", "method")["0"] is None
+
+
 def test_a_model_regains_what_holding_frequency_fixed_gives_back():
     rng = np.random.default_rng(4)
     often, score, noise = rng.normal(size=(3, 4_000))
@@ -156,10 +222,50 @@ def test_each_column_correlates_what_it_says():
 
 def test_p_is_corrected_for_all_methods_that_a_family_declares(scores):
     """Runs that come later take no verdict back."""
-    alone = similarities.compared(scores, "f").p
-    desk = similarities.compared(scores.assign(family="ptb/desk"), "ptb/desk").p
+    alone = similarities.compared(scores, "f", "rho").p
+    desk = similarities.compared(scores.assign(family="ptb/desk"), "ptb/desk", "rho").p
     parts = [evidence.parts_of(name) for name in recipes]
     declared = {method for family, method, _ in parts if family == "ptb/desk"} - {"tied"}
     assert len(declared) > 30
     # `good` has the smaller p of both, which Holm multiplies by the whole family
     assert desk["good"] == pytest.approx(alone["good"] / 2 * (len(declared) + 2))
+
+
+def run_of(recipe: str, seed: int, valid: float, test: float, cosines: bool) -> Run:
+    """Return a run that has what `with_pairs` asks for."""
+    content = {"metrics": {"valid_perplexity": valid, "test_perplexity": test}}
+    content["arrays"] = {COSINES: "float16"} if cosines else {}
+    setting = Setting(recipe, "standard", "", "text")
+    return Run(Path(recipe, str(seed)), setting, seed, "desk", content)
+
+
+def test_models_with_cosines_are_ordered_by_validation_over_their_seeds():
+    runs = (
+        run_of("a", 1, 60.0, 50.0, False),  # the least seed kept none
+        run_of("a", 2, 95.0, 80.0, True),
+        run_of("b", 1, 85.0, 91.0, True),  # a lucky seed
+        run_of("b", 2, 99.0, 92.0, True),
+        run_of("c", 1, 90.0, 93.0, True),
+        run_of("d", 1, 50.0, 50.0, False),
+    )
+    found = similarities.with_pairs(Evidence(runs, (), {}))
+    assert [(run.setting.recipe, run.seed) for run in found] == [("c", 1), ("b", 1), ("a", 2)]
+
+
+@pytest.mark.parametrize("score", ["rho", "rho_centred"])
+def test_the_mean_over_lists_leaves_parts_out(score):
+    told = {"WS-353-SIM": (137, 0.9), "WS-353": (237, 0.3), "MEN": (1048, 0.1), "RG-65": (10, 1)}
+    lists = {name: {"found": n, score: rho} for name, (n, rho) in told.items()}
+    mean = evidence.similarity({"metrics": {"word_similarity": lists}}, score)
+    assert mean == pytest.approx(0.2)
+    del lists["WS-353"]  # then nothing holds its part
+    mean = evidence.similarity({"metrics": {"word_similarity": lists}}, score)
+    assert mean == pytest.approx(0.5)
+    assert evidence.similarity({"metrics": {}}, score) is None
+
+
+def test_a_rank_correlation_is_called_rho():
+    x = np.arange(6.0)
+    told = similarities.written(spearman(x, x[[1, 0, 2, 4, 3, 5]]))
+    assert told.startswith("ρ = +0.89 [") and told.endswith("] (n = 6)")
+    assert similarities.written(None) == "unknown (too few runs)"

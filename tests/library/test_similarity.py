@@ -4,6 +4,7 @@ import hashlib
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
@@ -190,6 +191,32 @@ def test_the_thirteen_are_registered():
     assert len(entry.files) == 13 and sum(row[2] for row in registry.BENCHMARKS) == 11_768
     assert all(len(f.sha256) == 64 and len(f.mirrors) == 3 for f in entry.files)
     assert len({f.sha256 for f in entry.files}) == 13
+
+
+def test_pairs_in_common_are_counted_in_either_order():
+    lists = {
+        "one": Benchmark([("a", "b"), ("c", "d")], np.arange(2.0)),
+        "twice": Benchmark([("b", "a"), ("a", "b"), ("e", "f")], np.arange(3.0)),
+    }
+    assert source.pairs_in_common(lists).to_numpy().tolist() == [[2, 1], [1, 2]]
+
+
+def test_a_list_lies_within_a_larger_one_that_has_all_its_pairs():
+    holders = source.holders()
+    assert list(holders) == [row[0] for row in registry.BENCHMARKS]
+    shares = source.overlap()
+    for name, larger in holders.items():
+        others = shares.columns.drop(name)
+        assert larger == {other for other in others if shares.loc[name, other] == 1}
+    assert source.apart(["MC-30", "MEN", "RG-65", "own"]) == ["MEN", "RG-65", "own"]
+    assert source.apart(["MC-30", "MEN"]) == ["MC-30", "MEN"]
+
+
+@pytest.mark.skipif(not source.fetched(), reason="the benchmarks are not on this machine")
+def test_what_is_kept_of_pairs_in_common_is_what_the_lists_say():
+    counted = source.pairs_in_common(load_word_similarity())
+    kept = pd.read_csv(source.IN_COMMON, index_col=0)
+    pd.testing.assert_frame_equal(counted, kept)
 
 
 # Pairs missing from the corpora's vocabularies, by look-up.
