@@ -531,7 +531,11 @@ display(Markdown(
 ))  # fmt: skip
 
 # %%
-alike = table.verdict.astype(str).str.startswith("no difference").sum()
+decided = table[kinds_of.centred != "undecided"]
+alike = decided.verdict.astype(str).str.startswith("no").sum()
+few = int((decided.n < claims.ENOUGH).sum())
+
+# %%
 said = [f"The centred ρ is {verdict} with `{name}`, whose perplexity "
         f"differs by {claims.by(*table.loc[name, costs])}."
         for verdict in ("better", "worse")
@@ -540,7 +544,9 @@ display(Markdown(
     f"The centred ρ of {len(table)} methods is compared with that of the "
     f"softmax. {' '.join(said) or 'No method is sure to differ.'} For "
     f"{alike} methods the runs exclude a difference of "
-    f"{similarities.MARGIN:g} hundredths. The others are undecided."
+    f"{similarities.MARGIN:g} hundredths. The others are undecided. "
+    f"Of these {len(decided)} verdicts so many are interim, because they "
+    f"rest on fewer than {claims.ENOUGH} pairs of seeds: {few}."
 ))  # fmt: skip
 
 # %%
@@ -559,9 +565,11 @@ tells = ("So nothing here shows that this score tells a better method "
 if r and r.high < 0:
     tells = "So a greater score goes with a better method here."
     if fragile:
-        tells = ("The interval excludes 0, and it contains 0 once "
-                 f"{' or '.join(fragile)} is left out. So a greater "
-                 "score hints at a better method without proof.")  # fmt: skip
+        tells = (
+            "The interval excludes 0, and it contains 0 once "
+            f"{' or '.join(fragile)} is left out. So a greater score "
+            "hints at a better method and does not prove it."
+        )
 share = f"{right} of {of_all} pairs of methods"
 
 # %%
