@@ -68,17 +68,19 @@ def told_whether(known: "pd.Series") -> "pd.Series":
 
     known: of `known`.
     """
-    long = known.index[known >= ENOUGH]
+    index: Any = known.index
+    long = index[known >= ENOUGH]
     apart = similarity.apart(long)
-    told = {name: "yes" if name in apart else "no, too few pairs" for name in known.index}
+    told = {name: "yes" if name in apart else "no, too few pairs" for name in index}
     for name in long.difference(apart):
-        told[name] = f"no, a part of {', '.join(similarity.holders()[name].intersection(long))}"
-    return known.index.to_series().map(told)
+        holders = sorted(similarity.holders()[name].intersection(long))
+        told[name] = f"no, a part of {', '.join(holders)}"
+    return index.to_series().map(told)
 
 
 def counted(table: "pd.DataFrame") -> "pd.DataFrame":
     """Return the rows of lists that count: `ENOUGH` pairs or more, and within no other of these."""
-    long = table[table.pairs >= ENOUGH]
+    long: Any = table[table.pairs >= ENOUGH]
     return long[long["list"].isin(similarity.apart(long["list"].unique()))]
 
 
@@ -134,7 +136,8 @@ def leaving_one_out(
     table: of `scores`. Only settings of the family that beat counting are used. None where fewer
     than four of them are left.
     """
-    members = counted(table[table.beats & (table.family == family)])
+    kept: Any = table[table.beats & (table.family == family)]
+    members: Any = counted(kept)
     names = sorted(set(members[column]))
     parts = {name: by_run(members[members[column] != name]) for name in names}
     means: dict[str, Any] = {name: part.groupby("model").mean() for name, part in parts.items()}
@@ -146,7 +149,7 @@ def in_order(table: "pd.DataFrame", family: str) -> tuple[int, int]:
 
     table: of `scores`. Only settings of the family that beat counting are used.
     """
-    members = table[table.beats & (table.family == family)]
+    members: Any = table[table.beats & (table.family == family)]
     means: Any = by_run(members).groupby("model").mean()
     pairs = list(combinations(means[["perplexity", "centred"]].to_numpy(), 2))
     return sum((one[0] < other[0]) == (one[1] > other[1]) for one, other in pairs), len(pairs)
@@ -239,7 +242,8 @@ def win_matrices(
     order of their wins at the first. Only lists that count are used, see `counted`. No tables where
     no two methods have both seeds.
     """
-    rho = _by_list(table[table.seed.isin(seeds)], family, score, ["seed", "method"])
+    of_seeds: Any = table[table.seed.isin(seeds)]
+    rho = _by_list(of_seeds, family, score, ["seed", "method"])
     both = set.intersection(*({m for s, m in rho if s == seed} for seed in seeds))
     if len(both) < 2:
         return []
@@ -250,8 +254,8 @@ def win_matrices(
 
 def _by_list(table: "pd.DataFrame", family: str, score: Score, runs: list[str]) -> "pd.DataFrame":
     """Return the scores of a family, a row each list that counts and a column each run."""
-    members = counted(table[table.family == family])
-    return members.pivot_table(index="list", columns=runs, values=score)
+    members: Any = table[table.family == family]
+    return counted(members).pivot_table(index="list", columns=runs, values=score)
 
 
 def _most_wins_first(matrix: "pd.DataFrame") -> "pd.DataFrame":
