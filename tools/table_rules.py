@@ -18,7 +18,6 @@ TESTS = ("tested", "compare")  # functions of `comparison` whose p depends on th
 
 # Tables without n-grams: a text of the cell that shows one → the reason.
 EXCEPTIONS = {
-    "similarities.compared(fair, family)": "differences of perplexity, not perplexities",
     'patient.repairs["centring"]["perplexity_before"]': "one model before and after a repair",
     "tour.side_by_side(figures)": "two models of other pieces and texts, each before and after",
     'figures["repairs"]': "one published model before and after a repair, on its own pieces",
