@@ -175,7 +175,7 @@ def read(folders: Iterable[Path] = ()) -> Evidence:
     folders: finished runs of your own, which count as kept ones do.
     """
     rows = published_settings()
-    is_row: dict[Setting, bool] = {}
+    is_row: dict[tuple[Setting, str], bool] = {}  # a recipe may have changed between two seeds
     runs = []
     damaged = []
     for folder in [*results.kept_results(), *map(Path, folders)]:
@@ -184,9 +184,10 @@ def read(folders: Iterable[Path] = ()) -> Evidence:
             results.check_perplexities(content, folder)
             experiment = content["experiment"]
             setting = _setting_of(experiment, folder)
-            if setting not in is_row:
-                is_row[setting] = setting[:3] in rows and is_of(experiment, *rows[setting[:3]])
-            tier = tier_of(setting.text, is_row[setting])
+            kind = setting, settings_digest(experiment)
+            if kind not in is_row:
+                is_row[kind] = setting[:3] in rows and is_of(experiment, *rows[setting[:3]])
+            tier = tier_of(setting.text, is_row[kind])
             run = Run(folder, setting, experiment["seed"], tier, content)
             hash(run.context)  # by which runs are grouped; a result may lack a field of it
             runs.append(run)
@@ -438,17 +439,16 @@ def count_ngrams(folders: Iterable[Path] = ()) -> Path:
     rows = results.read_table(NGRAMS)["rows"] if table.exists() else []
     counted = {row["text"] for row in rows}
     for run in read(folders).runs:
-        experiment = run.content["experiment"]
         text = run.setting.text
-        if text in counted or "decoding" in experiment and experiment["decoding"]:
+        if text in counted:
             continue
-        counted.add(text)
         try:
-            whole = Experiment.from_dict(experiment)
-            if whole.translates:
+            experiment = Experiment.from_dict(run.content["experiment"])
+            if experiment.translates:
                 continue
-            corpus = whole.load_corpus()
-        except CourseError:  # its corpus is not here
+            counted.add(text)
+            corpus = experiment.load_corpus()
+        except CourseError:  # a part of it is not known here, or its corpus is not here
             continue
         assert isinstance(corpus, Corpus)  # since it does not translate
         splits = {split: ngram_perplexities(corpus, split) for split in ("valid", "test")}

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from course_lab import overrides, planned, results
 from course_lab.experiment import Experiment
-from course_lab.recipes import profile, recipes
 from course_lib.data import folders
 from course_lib.errors import CourseError
 
@@ -42,9 +41,9 @@ def keep_result(folder: Path, named: Iterable[Experiment] = ()) -> Path:
 def check_name(experiment: Experiment) -> None:
     """Raise CourseError for a run of a recipe with settings that its variant does not tell."""
     e = experiment
-    if e.name not in recipes:  # an experiment of one's own is known by its name alone
+    changes = planned.changes_of(e)
+    if changes is None:  # an experiment of one's own is known by its name alone
         return
-    changes = dict(overrides.differences(profile(recipes[e.name], e.profile, e.seed), e))
     if replaced := [path for path, value in changes.items() if overrides.has_settings(value)]:
         raise CourseError(
             f"the result is called {e.name}, but has {' and '.join(replaced)} of its own, as no "

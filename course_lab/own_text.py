@@ -6,7 +6,7 @@ from pathlib import Path
 from course_lab import corpora
 from course_lab.experiment import Experiment
 from course_lab.parts import Part
-from course_lab.recipes import name_in, recipes
+from course_lab.recipes import name_in, profile, recipes
 from course_lib.errors import CourseError
 
 # Options of a recipe's corpus that another text has as well.
@@ -63,7 +63,11 @@ def absolute(text: str, below: Path) -> str:
 
 
 def recipe_of(experiment: Experiment) -> Experiment | None:
-    """Return the recipe that a run trains, on the run's own text; None if there is none."""
+    """Return the recipe that a run trains, with the run's text, profile and seed; None if none.
+
+    Raise CourseError where that text is not here.
+    """
+    recipe = recipes.get(experiment.name)
     if is_moved(experiment):
-        return on_text(recipes[name_in(experiment.name)], experiment.corpus.kind)
-    return recipes.get(experiment.name)
+        recipe = on_text(recipes[name_in(experiment.name)], experiment.corpus.kind)
+    return recipe and profile(recipe, experiment.profile, experiment.seed)

@@ -124,15 +124,23 @@ def earlier(experiment: Experiment) -> Experiment | None:
     first = profile(first, kind, seed)
     handed_on = {}
     if recipe is not None:
-        own = profile(recipe, kind, seed)
         handed_on = {
             path: value
-            for path, value in differences(own, experiment)
+            for path, value in differences(recipe, experiment)
             if path.split(".")[0] not in OWN
-            and plain(at(own, path)) == plain(at(first, path))
+            and plain(at(recipe, path)) == plain(at(first, path))
             and not has_settings(value)  # another part altogether, as no plan can ask for
         }
     return Planned(experiment.start_from, kind, seed, moved | handed_on).experiment()
+
+
+def changes_of(experiment: Experiment) -> dict[str, Any] | None:
+    """Return the settings in which a run differs from its recipe; None where it has no recipe.
+
+    Raise CourseError where the run's text is not here.
+    """
+    recipe = recipe_of(experiment)
+    return None if recipe is None else dict(differences(recipe, experiment))
 
 
 def command(experiment: Experiment) -> str:
@@ -140,10 +148,8 @@ def command(experiment: Experiment) -> str:
 
     CourseError where it has a part of its own, which no command can ask for.
     """
-    recipe = recipe_of(experiment)
-    assert recipe is not None  # who asks for a command knows the experiment as a recipe's
-    base = profile(recipe, experiment.profile, experiment.seed)
-    changed = dict(differences(base, experiment))
+    changed = changes_of(experiment)
+    assert changed is not None  # who asks for a command knows the experiment as a recipe's
     if parts := [path for path, value in changed.items() if has_settings(value)]:
         raise CourseError(
             f"{experiment.name} has {' and '.join(parts)} of its own, as no command can ask for; "

@@ -22,7 +22,7 @@ grid = {"encoder.dropout" = [0.2, 0.4]}   # all combinations
 import math
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import product
@@ -188,20 +188,19 @@ def _expanded(file: _File, folder: Path) -> tuple[Planned, ...]:
     return tuple(runs.values())
 
 
-def _matching(pattern: str) -> list[str]:
-    """Return the recipes of a name or glob."""
+def _matching(pattern: str, known: Collection[str] = recipes) -> list[str]:
+    """Return the recipes of a name, or those of a glob among the known ones."""
     if found := elsewhere.split(pattern):
         file, pattern = found
-        elsewhere.load(file)
-        return [f"{file}:{name}" for name in _matching(pattern)]
+        return [f"{file}:{name}" for name in _matching(pattern, elsewhere.entered_by(file))]
     if not re.search(r"[*?\[]", pattern):
         return [recipes[pattern].name]
     wanted = pattern.split("/")
     names = []
-    for name in recipes:
+    for name in known:
         parts = name.split("/")
         if len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted)):
             names.append(name)
     if not names:
-        raise unknown("recipe", pattern, recipes)
+        raise unknown("recipe", pattern, known)
     return names

@@ -151,7 +151,9 @@ def table(
             print(f"missing: {sentence}")
         for sentence in outcome.notes:
             print(f"note: {sentence}")
-        if plot is not None:
+        if plot is not None and outcome.models["difference"].isna().all():
+            print("picture: none, for no model has a difference")
+        elif plot is not None:
             path = plot if number == 1 else plot.with_stem(f"{plot.stem}-{number}")
             figure = plots.differences(outcome.models, margin, title=content.title)
             write_atomically(path, plots.png(figure))

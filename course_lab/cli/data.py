@@ -215,7 +215,11 @@ def describe(
     shown = {**facts, **checksums}
     width = max(map(len, shown))
     for key, value in shown.items():
-        text = f"{value:,}" if isinstance(value, int) else value
-        if isinstance(value, float):
+        text = value
+        if isinstance(value, bool):
+            text = "yes" if value else "no"
+        elif isinstance(value, int):
+            text = f"{value:,}"
+        elif isinstance(value, float):
             text = f"{value:.4f}"
         print(f"{key.ljust(width)}  {text}")

@@ -126,23 +126,20 @@ def _differs(plain: dict) -> str:
     """Return in what an experiment differs from today's recipe of its name.
 
     These are the settings themselves, also where the name of its folder has a checksum of them. An
-    experiment of no recipe has its variant alone, and so has one with a part that is not known
-    here, of another reader.
+    experiment of no recipe has its variant alone, and so has one of another reader, with a part or
+    a text that is not here.
     """
-    from course_lab import overrides
     from course_lab.experiment import Experiment
-    from course_lab.recipes import profile, recipes
+    from course_lab.planned import changes_of
     from course_lib.errors import CourseError
 
     try:
-        experiment = Experiment.from_dict(plain)
+        changes = changes_of(Experiment.from_dict(plain))
     except CourseError:
+        changes = None
+    if changes is None:
         return plain.get("variant", "")
-    if experiment.name not in recipes:
-        return experiment.variant
-    today = profile(recipes[experiment.name], experiment.profile, experiment.seed)
-    changes = sorted(dict(overrides.differences(today, experiment)).items())
-    return ", ".join(f"{path}={_worded(value)}" for path, value in changes)
+    return ", ".join(f"{path}={_worded(value)}" for path, value in sorted(changes.items()))
 
 
 def _worded(value) -> str:

@@ -76,8 +76,7 @@ def read(path: Path, name: str | None = None, words: int | None = None) -> Sourc
 
 def _read_model(path: Path, tensors: TensorFiles, name: str | None, words: int | None) -> Source:
     """Return the output matrix of a model of which the names of its tensors are known."""
-    in_one_file = tensors.file.suffix == GGUF
-    if in_one_file:
+    if tensors.file.suffix == GGUF:
         config = gguf_files.config(tensors.gguf)
     else:
         config = read_json(tensors.file.parent / "config.json")
@@ -101,8 +100,7 @@ def _read_model(path: Path, tensors: TensorFiles, name: str | None, words: int |
     N = raw.shape[across]
     notes += [*said, *_turned(rule, raw.shape)] if across else said
     if vocabulary is not None and N != vocabulary:
-        who = "the file" if in_one_file else "config.json"
-        notes.append(f"{who} says {vocabulary:,} words; this matrix has {N:,}")
+        notes.append(f"{_config(tensors)} says {vocabulary:,} words; this matrix has {N:,}")
     return Source(
         (raw.T if across else raw).contiguous(),
         path,
@@ -131,6 +129,11 @@ def _pieces(tensors: TensorFiles, N: int) -> list[str] | None:
         return onnx_files.words(tensors.onnx, N)
     pieces = gguf_files.tokens(tensors.gguf) if tensors.file.suffix == GGUF else None
     return pieces if pieces and len(pieces) == N else None
+
+
+def _config(tensors: TensorFiles) -> str:
+    """Return what says how many words a model has: its one file, or the one beside it."""
+    return "the file" if tensors.file.suffix == GGUF else "config.json"
 
 
 def _vocabulary_size(config: dict) -> int | None:
@@ -200,7 +203,8 @@ def _choose(
         return named[0], []
     if len(candidates.unnamed) == 1:
         (chosen,) = candidates.unnamed
-        return chosen, [f"{chosen} is taken since it alone has the {vocabulary:,} of config.json"]
+        note = f"{chosen} is taken since it alone has the {vocabulary:,} of {_config(tensors)}"
+        return chosen, [note]
     if len(matrices) == 1 and not candidates.unnamed:
         (chosen,) = matrices
         return chosen, [f"{chosen} is taken since it is the only matrix"]
@@ -323,9 +327,12 @@ def _lies_across(
     a vocabulary has more words than dimensions.
     """
     rows, columns = tensors.entries[chosen].shape
-    for known, who in ((vocabulary, "config.json says"), (words, "the counts are of")):
+    for known, says in (
+        (vocabulary, f"{_config(tensors)} says {{:,}} words"),
+        (words, "a matrix of {:,} words is looked for"),
+    ):
         if known is not None and (rows == known) != (columns == known):
-            return columns == known, f"{who} {known:,} words"
+            return columns == known, says.format(known)
     others = (set(entry.shape) for name, entry in tensors.entries.items() if name != chosen)
     sizes = Counter(size for shape in others for size in shape)
     if sizes[rows] != sizes[columns]:
@@ -417,19 +424,15 @@ def _read_array(path: Path, tensors: TensorFiles, name: str | None, words: int |
 
 def _array_called(path: Path, tensors: TensorFiles, name: str | None) -> str:
     """Return the name of the array to read. The only array of an .npy file needs no name."""
+    if name is not None:
+        return _named(name, tensors)
     if tensors.file.suffix == ".npy":
-        if name is not None and name not in tensors.entries:
-            raise unknown(f"matrix in {path}:", name, tensors.entries)
         return next(iter(tensors.entries))
     matrices = tensors.matrices()
-    if name is None and len(matrices) == 1:
+    if len(matrices) == 1:
         return next(iter(matrices))
-    if name is None:
-        hint = f"; name one with --matrix: {_with_shapes(matrices, matrices)}"
-        raise CourseError(
-            f"{path} holds {len(matrices)} matrices of floating-point numbers"
-            + (hint if matrices else ": nothing to examine")
-        )
-    if name not in matrices:
-        raise unknown(f"matrix in {path}:", name, matrices)
-    return name
+    hint = f"; name one with --matrix: {_with_shapes(matrices, matrices)}"
+    raise CourseError(
+        f"{path} holds {len(matrices)} matrices of floating-point numbers"
+        + (hint if matrices else ": nothing to examine")
+    )

@@ -211,6 +211,15 @@ def test_a_run_of_the_recipe_as_it_was_is_not_at_scale(kept):
     assert set(rows[rows.recipe == PLAIN].tier) == {"at scale"}
 
 
+def test_each_seed_is_at_scale_by_its_own_settings(kept):
+    """The recipe changed between the two seeds."""
+    folder = kept(METHOD, 1, 55.0)
+    kept(METHOD, 2, 55.0)
+    rewritten(folder, lambda c: c["experiment"]["optimisation"].update(clip=0.3))
+    tiers = {run.seed: run.tier for run in evidence.read().runs}
+    assert tiers == {1: "desk", 2: "at scale"}
+
+
 @pytest.mark.parametrize(
     ("expects", "differences", "said"),
     [
@@ -376,6 +385,15 @@ def test_texts_of_ones_own_runs_are_counted_and_damage_stops_nothing(kept, tmp_p
     assert table.read_text() == before and any(
         "--count" in said for said in evidence.read().damaged
     )
+
+
+def test_a_result_of_an_unknown_part_leaves_its_text_to_the_others(kept):
+    recipe = "docstrings/transformer-128/tied"
+    folder = kept(recipe, 1, 5.0, profile="smoke")
+    kept(recipe, 2, 5.0, profile="smoke")
+    rewritten(folder, lambda c: c["experiment"]["output_layer"].update(kind="OfAnotherReader"))
+    evidence.count_ngrams()
+    assert len(results.read_table("ngrams")["rows"]) == 1
 
 
 def test_without_any_result_every_claim_is_untested(kept):

@@ -3,6 +3,7 @@
 import dataclasses
 import gzip
 import io
+import re
 import tarfile
 import zipfile
 from collections import Counter
@@ -159,11 +160,9 @@ def test_own_pairs(tmp_path):
     assert list(pairs.train.target_text) == ["un en", "deux en"]
     same = corpora.load(str(tmp_path), direction="fr-en", pieces=60)
     assert same.words == pairs.words and set(same.sha256) >= {"train.fr", "test.en"}
-    assert (
-        CliRunner()
-        .invoke(app, ["describe", str(tmp_path), "--direction", "en-fr", "--pieces", "60"])
-        .stdout.startswith("name ")
-    )
+    asked = ["describe", str(tmp_path), "--direction", "en-fr", "--pieces", "60"]
+    told = CliRunner().invoke(app, asked).stdout
+    assert told.startswith("name ") and re.search("^lower-cased +no$", told, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

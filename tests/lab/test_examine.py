@@ -655,12 +655,16 @@ def test_numpy_arrays(tmp_path):
     source = examine.read(tmp_path / "W.npy")
     assert source.transposed and torch.equal(source.W, W.half().float()) and source.tied is None
     assert not examine.read(tmp_path / "W.npy", words=D).transposed
+    turned = examine.read(tmp_path / "W.npy", words=N)
+    assert turned.notes[-1].endswith("since a matrix of 60 words is looked for")
     np.savez_compressed(
         tmp_path / "all.npz", W=W.double().numpy(), b=np.ones(N), ids=np.ones((3, 3), int)
     )
     assert examine.read(tmp_path / "all.npz").name == "W"
     np.savez(tmp_path / "two.npz", W=W.numpy(), V=OTHER.numpy())
     assert torch.equal(examine.read(tmp_path / "two.npz", "V").W, OTHER)
+    np.savez(tmp_path / "long.npz", **{"model.W": W.numpy(), "model.V": OTHER.numpy()})
+    assert torch.equal(examine.read(tmp_path / "long.npz", "V").W, OTHER)  # the end of a name
     with pytest.raises(CourseError, match="2 matrices .*--matrix: W 60×16, V 60×16"):
         examine.read(tmp_path / "two.npz")
     with pytest.raises(CourseError, match="unknown matrix in .*'Vv'; did you mean V"):

@@ -58,6 +58,22 @@ def test_a_recipe_of_a_file_is_a_recipe(file):
     assert recipes["mine/vd-lstm-200/narrower"].size == 100
 
 
+def test_a_glob_of_a_file_is_of_its_own_recipes(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.py").write_text(
+            "from course_lab import recipes\nfrom course_lab.recipes import add\n"
+            f"add(recipes['ptb/vd-lstm-200/tied'], name='mine/{name}', source='')\n"
+        )
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        'title = "t"\n[[runs]]\nrecipes = ["a.py:mine/*"]\n[[runs]]\nrecipes = ["b.py:mine/*"]\n'
+    )
+    assert [run.experiment().name for run in read_plan(plan).runs] == ["mine/a", "mine/b"]
+    plan.write_text('title = "t"\n[[runs]]\nrecipes = ["a.py:ours/*"]\n')
+    with pytest.raises(CourseError, match="unknown recipe 'ours/.*known: mine/a$"):
+        read_plan(plan)
+
+
 def small(file, name="mine/gru/tied"):
     """Return a run of a file's recipe that takes a second."""
     return Planned(f"{file}:{name}", "smoke", 1, TINY).experiment()

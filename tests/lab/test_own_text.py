@@ -171,6 +171,23 @@ def test_a_run_on_ones_own_text_has_a_name_of_its_own(novel):
         Planned(TIED, "quick", 1, {"corpus": "there/is/none.txt"})
 
 
+def test_a_run_on_another_text_hides_no_setting_in_its_name(novel, monkeypatch):
+    monkeypatch.setattr(folders, "home", lambda: novel.parent)
+    run = Planned(TIED, "quick", 2, {"corpus": str(novel), "encoder.dropout": 0.1}).experiment()
+    hidden = run.change(optimisation={"epochs": 1})
+    figures = {"test_perplexity": 5.0, "valid_perplexity": 5.0}
+    folder = results.kept_folder() / "novel"
+    results.write_result(folder, hidden, [], figures, {"commit": "a"})
+    with pytest.raises(CourseError, match=f"My-novel/{TIED}, encoder.dropout=0.1, but differs"):
+        course_lab.keep_result(folder)
+    listed = CliRunner().invoke(application(), ["results"])
+    assert listed.output.rstrip().endswith("a  encoder.dropout=0.1, optimisation.epochs=1")
+    # where the text is gone, only the name tells
+    novel.unlink()
+    listed = CliRunner().invoke(application(), ["results"])
+    assert listed.exit_code == 0 and listed.output.rstrip().endswith("a  encoder.dropout=0.1")
+
+
 def test_a_mistyped_corpus_lists_the_names_near_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(application(), ["train", TIED, "--corpus", "wikitext2"])

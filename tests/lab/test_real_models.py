@@ -187,6 +187,16 @@ def test_a_tied_gguf_file_names_its_rows(tmp_path):
     assert torch.equal(other.W, WORDS)
 
 
+def test_a_note_on_a_gguf_file_names_no_file_beside_it(tmp_path):
+    """All of it is in the one file: there is no config.json."""
+    path = tmp_path / "m.gguf"
+    metadata = {"general.architecture": "llama", "tokenizer.ggml.tokens": PIECES}
+    path.write_bytes(gguf_bytes(metadata, {"strange.weight": plain(WORDS.T.contiguous())}))
+    notes = examine.read(path).notes
+    assert "alone has the 40 of the file" in notes[0]
+    assert notes[-1].endswith("since the file says 40 words")
+
+
 @pytest.mark.parametrize("version", [2, 3])
 def test_an_untied_gguf_file_has_its_output_examined(tmp_path, version):
     kind = quantised.kinds()[8]

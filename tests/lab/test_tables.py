@@ -369,6 +369,22 @@ def test_the_command_prints_the_table_and_draws_it(tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_picture_without_a_difference_stops_no_other_text(tmp_path, monkeypatch):
+    monkeypatch.setattr(folders, "home", lambda: tmp_path)
+    path = tmp_path / "two.toml"
+    path.write_text(
+        'title = "t"\n[[runs]]\nrecipes = ["ptb/vd-lstm-200/tied", "wikitext-2/vd-lstm-200/tied"]\n'
+    )
+    figures = {"test_perplexity": 9.0, "valid_perplexity": 9.0}
+    for planned in plans.read_plan(path).runs:
+        folder = results.run_folder(planned.experiment())
+        results.write_result(folder, planned.experiment(), [], figures, {})
+    picture = str(tmp_path / "picture.png")
+    done = CliRunner().invoke(application(), ["batch", "table", str(path), "--plot", picture])
+    assert done.exit_code == 0, done.output
+    assert done.output.count("picture: none, for no model has a difference") == 2
+
+
 def test_the_frame_has_every_kept_result_and_its_figures(plan):
     paths = [results.kept_folder() / planned.key for planned in plan.runs[:5]]
     frame = results.frame(paths)
