@@ -6,7 +6,7 @@ learns (Demeter et al. 2020; Grivas et al. 2022). With rows (w, b) and contexts 
 s > 0, the question is whether linear inequalities A x > 0 have a solution, and either answer has a
 certificate that is checked by itself:
 
-- a context, for which `lead` is above 0;
+- a context, at which the word is ahead by more than rounding can have added;
 - convex weights λ over the other words with Σ λ_j w_j = w_i and Σ λ_j b_j ≥ b_i: the combination
   never scores less than word i, so some word in it does not either. `ceiling` gives what rounding
   leaves of this.
@@ -29,6 +29,7 @@ from course_lib.theory.hulls import nearest_in_hull
 
 BLOCK = 1 << 24  # logits held at once: 128 MiB
 ASKED = 4000  # words of a large vocabulary that an examination asks about
+STEPS = 200  # of all words together, at most
 PATIENCE = 20  # steps of all words together without a word solved
 ROWS = 64  # inequalities added to a linear programme at a time
 TOLERANCE = 1e-9  # of the largest logit's scale: a lead below it is none
@@ -79,13 +80,13 @@ class FirstPlaces(NamedTuple):
 
 
 def first_places(
-    W, seconds: float, bias=None, asked: int | None = None, progress: bool = True
+    W, seconds: float, bias=None, asked: int = ASKED, progress: bool = True
 ) -> FirstPlaces:
     """Return the words that no context puts first, among those nearest to the middle.
 
     W: (N, d), a word a row. bias: (N,) or none. seconds: how long the search may take; a word that
-        is not decided by then is open. asked: how many words, `ASKED` if None.
-        progress: whether a bar is shown.
+        is not decided by then is open. asked: how many words, at most. progress:
+        whether a bar is shown.
 
     All words are rivals of those that are asked about. These are the words whose rows lie nearest
     to the mean row once the cloud is stretched to be round: what is inside the others' hull lies
@@ -93,30 +94,16 @@ def first_places(
     """
     rows = as_matrix(W)
     centred = rows - rows.mean(0)
-    squares, axes = torch.linalg.eigh(centred.T @ centred / len(rows))
-    lengths = squares.clamp_min(1e-10 * float(squares[-1]) or 1.0).sqrt()
-    middle = (centred @ (axes / lengths)).norm(dim=1)
-    words = middle.argsort()[: asked or ASKED].cpu().numpy()
+    middle = (centred @ _whitening(centred)).norm(dim=1)
+    words = middle.argsort()[:asked].cpu().numpy()
     verdicts = argmaxable_words(W, bias, words=words, time_limit=seconds, progress=progress)
     return FirstPlaces(verdicts.unargmaxable, len(verdicts.undecided), len(words), verdicts.weights)
 
 
-def lead(W, i: int, h, bias=None) -> float:
-    """Return by how much context h puts word i ahead: above 0 it proves that i is argmaxable.
-
-    That is w_iᵀh + b_i − max_{j≠i} (w_jᵀh + b_j), less what rounding can have added.
-
-    W: (N, d), a word a row.
-    i: the word.
-    h: (d,), the context.
-    bias: (N,) or none.
-    """
-    W, b = _arrays(W, bias)
-    h = as_numbers(h, "context")
-    logits = W @ h + b
-    size = np.linalg.norm(W, axis=1).max() * np.linalg.norm(h) + np.abs(b).max()
-    rounding = 2 * (W.shape[1] + 4) * np.finfo(float).eps * size
-    return float(logits[i] - np.delete(logits, i).max() - rounding)
+def _whitening(centred: Tensor) -> Tensor:
+    """Return the matrix (D, D) after which a cloud is round, given its rows less their mean."""
+    squares, axes = torch.linalg.eigh(centred.T @ centred / len(centred))
+    return axes / squares.clamp_min(1e-10 * float(squares[-1]) or 1.0).sqrt()
 
 
 def ceiling(W, i: int, weights, bias=None) -> Ceiling:
@@ -132,7 +119,8 @@ def ceiling(W, i: int, weights, bias=None) -> Ceiling:
     bias: (N,) or none.
     Raises CourseError if they are not convex weights over other words.
     """
-    W, b = _arrays(W, bias)
+    W = as_matrix(W).cpu().numpy()
+    b = np.zeros(len(W)) if bias is None else _bias(bias, len(W))
     others, share = (np.asarray(part) for part in weights)
     if i in others or (share < 0).any() or not np.isclose(share.sum(), 1, atol=1e-9):
         raise CourseError(f"the certificate of word {i} needs convex weights over other words")
@@ -144,19 +132,16 @@ def argmaxable_words(
     W,
     bias=None,
     words: Sequence[int] | None = None,
-    bound: float | None = None,
     time_limit: float = np.inf,
-    steps: int = 200,
     progress: bool = False,
 ) -> Verdicts:
     """Decide for `words` (all by default) whether some context makes them the argmax.
 
-    W (N, d); bias (N,) or none; with `bound` r only contexts with ‖h‖∞ ≤ r count (Grivas et al.),
-    which matters where there is a bias. Three stages, each for what the one before leaves:
+    W (N, d); bias (N,) or none. Three stages, each for what the one before leaves:
 
     1. Words whose row another word has too, with a bias no less.
     2. All words together, on W's device: x = C⁻¹ (w_i − mean), C the rows' covariance, is one
-       product and puts most words first; then up to `steps` steps of Gilbert's algorithm to the
+       product and puts most words first; then up to `STEPS` steps of Gilbert's algorithm to the
        point nearest 0 of the hull of the w_i − w_j, each towards the word j that is ahead, until
        20 solve no word. 2 N² d operations for the first step, 2 N d for each further of a word.
     3. A programme for each word, over the few inequalities that came nearest to being violated;
@@ -170,7 +155,7 @@ def argmaxable_words(
     CourseError if W or bias is not finite or does not fit, or a word is not in 0 … N−1.
     """
     # what is asked, and how much time there is
-    problem = _Problem(W, bias, bound)
+    problem = _Problem(W, bias)
     asked = np.arange(problem.n) if words is None else np.unique(np.asarray(words, dtype=int))
     if len(asked) and not 0 <= asked[0] <= asked[-1] < problem.n:
         raise CourseError(f"words are numbers from 0 to {problem.n - 1}")
@@ -188,7 +173,7 @@ def argmaxable_words(
         for begin in range(0, len(rest), problem.block):
             if time.monotonic() < deadline:
                 ids = rest[begin : begin + problem.block]
-                solved, witnesses, ahead, ends = problem.approach(ids, steps, deadline)
+                solved, witnesses, ahead, ends = problem.approach(ids, deadline)
                 contexts[solved] = witnesses
                 leads[solved] = ahead
                 starts |= ends
@@ -208,18 +193,14 @@ def argmaxable_words(
 
 
 class _Problem:
-    """Rows, bias and bound; contexts x (D,) are h, or with a bias (g, s) with h = g/s."""
+    """Rows and bias; contexts x (D,) are h, or with a bias (g, s) with h = g/s."""
 
-    def __init__(self, W, bias, bound):
+    def __init__(self, W, bias):
         self.W = as_matrix(W)
         self.n, self.d = self.W.shape
         if self.n < 2:
             raise CourseError("a word is ahead of others: at least two rows are needed")
         self.b = None if bias is None else torch.tensor(_bias(bias, self.n)).to(self.W)
-        if bound is not None and not 0 < bound < np.inf:
-            raise CourseError(f"the bound of the contexts is a number above 0, got {bound}")
-        self.bound = None if self.b is None else bound  # without a bias contexts scale freely
-        self.unit = bound or 1.0
         self.block = max(1, BLOCK // self.n)
         self.norms = self.W.norm(dim=1)
         self.X = self.W if self.b is None else torch.cat([self.W, self.b[:, None]], 1)
@@ -227,19 +208,10 @@ class _Problem:
         centred = self.X - self.mean
         self.scale = float(centred[:, : self.d].abs().max()) or 1.0
         self.scale_b = 0.0 if self.b is None else float(centred[:, -1].abs().max())
-        squares, axes = torch.linalg.eigh(centred.T @ centred / self.n)
-        squares = squares.clamp_min(1e-10 * float(squares[-1]) or 1.0)
-        self.whiten = axes / squares.sqrt()  # (D, D): rows X @ whiten are round
-        # Inequalities besides the words': s > 0, or −r s < g_k < r s.
-        D = self.X.shape[1]
-        self.extras = self.W.new_zeros(0, D)
-        if self.bound is not None:
-            box = torch.eye(self.d, D, dtype=torch.float64, device=self.W.device)
-            self.extras = torch.cat([box, -box])
-            self.extras[:, -1] = self.bound
-        elif self.b is not None:
-            self.extras = self.W.new_zeros(1, D)
-            self.extras[0, -1] = 1.0
+        self.whiten = _whitening(centred)
+        # With a bias there is an inequality besides the words': s > 0.
+        self.extras = self.W.new_zeros(0 if self.b is None else 1, self.X.shape[1])
+        self.extras[:, -1] = 1.0
 
     def logits(self, h: Tensor) -> Tensor:
         return h @ self.W.T if self.b is None else torch.addmm(self.b, h, self.W.T)
@@ -247,11 +219,10 @@ class _Problem:
     def context(self, x: Tensor) -> Tensor:
         """Return contexts h (n, d) of x (n, D), as long as they may be where s is not above 0."""
         if self.b is None:
-            return x * (self.unit / x.abs().amax(1, keepdim=True).clamp_min(1e-300))
+            return x / x.abs().amax(1, keepdim=True).clamp_min(1e-300)
         g, s = x[:, : self.d], x[:, self.d :]
-        reach = self.bound or 1e6 * max(self.scale_b, 1e-9) / self.scale
-        h = g / torch.maximum(s, g.abs().amax(1, keepdim=True) / reach).clamp_min(1e-300)
-        return h if self.bound is None else h.clamp(-self.bound, self.bound)
+        reach = 1e6 * max(self.scale_b, 1e-9) / self.scale
+        return g / torch.maximum(s, g.abs().amax(1, keepdim=True) / reach).clamp_min(1e-300)
 
     def rivals(self, h: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
         """Return the leads (n,) of words at contexts h (n, d), less rounding, and the rivals."""
@@ -281,7 +252,7 @@ class _Problem:
                 weights[int(i)] = np.array([other]), np.ones(1)
         return weights
 
-    def approach(self, words: np.ndarray, steps: int, deadline: float):
+    def approach(self, words: np.ndarray, deadline: float):
         """Return the words solved, their contexts and leads, and where others stopped {word: x}.
 
         Gilbert's algorithm for all words at once: y moves towards the corner w_i − w_j of the hull
@@ -293,7 +264,7 @@ class _Problem:
         witnesses = []
         ahead = []
         idle = 0
-        for _ in range(steps):
+        for _ in range(STEPS):
             # words that their context puts first are solved
             h = self.context(y @ self.whiten.T)
             leads, rival = self.rivals(h, ids)
@@ -366,13 +337,9 @@ class _Problem:
             return None
         weights = rows[words], shares[words] / shares[words].sum()
         slope, offset = ceiling(self.W, i, weights, self.b)
-        if self.bound is not None:
-            offset += slope * self.bound
-            slope = 0.0
-        small = slope <= TOLERANCE * self.scale
-        reach = self.scale * (self.bound or 0.0)
-        reach += 0.0 if self.b is None else float(self.b.abs().max())
-        return weights if small and offset <= TOLERANCE * reach else None
+        reach = 0.0 if self.b is None else float(self.b.abs().max())
+        small = slope <= TOLERANCE * self.scale and offset <= TOLERANCE * reach
+        return weights if small else None
 
 
 def _nearest(A: np.ndarray, seconds: float = np.inf) -> tuple[np.ndarray, np.ndarray]:
@@ -414,8 +381,3 @@ def _bias(bias, n: int) -> np.ndarray:
     if len(bias) != n:
         raise CourseError(f"a bias of {n} numbers is needed, one a row, got {len(bias)}")
     return bias
-
-
-def _arrays(W, bias) -> tuple[np.ndarray, np.ndarray]:
-    W = as_matrix(W).cpu().numpy()
-    return W, np.zeros(len(W)) if bias is None else _bias(bias, len(W))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.spatial import ConvexHull
 
 from course_lab.examine import unargmaxable
-from course_lab.examine.unargmaxable import Verdicts, argmaxable_words, ceiling, lead
+from course_lab.examine.unargmaxable import Verdicts, argmaxable_words, ceiling
 from course_lib.errors import CourseError
 
 pytestmark = pytest.mark.usefixtures("device")
@@ -28,18 +28,24 @@ def lead_of(W, i, h, bias=None):
     return logits[i] - np.delete(logits, i).max()
 
 
-def check(W, bias=None, bound=None, **options) -> Verdicts:
+def lead(W, i, h, bias=None):
+    """The lead, less what rounding can have added."""
+    b = np.zeros(len(W)) if bias is None else np.asarray(bias)
+    size = np.linalg.norm(W, axis=1).max() * np.linalg.norm(h) + np.abs(b).max()
+    return lead_of(W, i, h, b) - 2 * (len(h) + 4) * np.finfo(float).eps * size
+
+
+def check(W, bias=None) -> Verdicts:
     """Verdicts whose every certificate holds; all words are decided, each once."""
     W = np.asarray(W, dtype=float)
-    verdicts = argmaxable_words(W, bias, bound=bound, **options)
+    verdicts = argmaxable_words(W, bias)
     for i, h, ahead in zip(verdicts.words, verdicts.contexts, verdicts.leads, strict=True):
         if i in verdicts.argmaxable:
             assert lead_of(W, i, h, bias) >= ahead > 0 and lead(W, i, h, bias) > 0
-            assert bound is None or np.abs(h).max() <= bound
         else:
             assert np.isnan(h).all() and np.isnan(ahead)
             slope, offset = ceiling(W, i, verdicts.weights[int(i)], bias)
-            assert (slope < 1e-8 and offset < 1e-8) or offset + slope * (bound or np.inf) < 1e-8
+            assert slope < 1e-8 and offset < 1e-8
     assert not len(verdicts.undecided)
     both = np.concatenate([verdicts.argmaxable, verdicts.unargmaxable])
     np.testing.assert_array_equal(np.sort(both), verdicts.words)
@@ -59,8 +65,9 @@ def solvers(request, monkeypatch):
     "point, name",
     [((0.2, 0.3), "inside"), ((1.0, 0.3), "on an edge"), ((1.0, 1.0), "a twin of a corner")],
 )
-def test_a_point_of_the_hull_that_is_no_corner_never_wins(solvers, point, name):
-    verdicts = check([*CORNERS, point], steps=1)
+def test_a_point_of_the_hull_that_is_no_corner_never_wins(solvers, monkeypatch, point, name):
+    monkeypatch.setattr(unargmaxable, "STEPS", 1)
+    verdicts = check([*CORNERS, point])
     twin = name.startswith("a twin")
     assert verdicts.unargmaxable.tolist() == ([0, 4] if twin else [4])
     others, weights = verdicts.weights[4]
@@ -91,14 +98,14 @@ def test_with_a_bias_the_upper_hull_of_rows_and_biases_wins(seed, n):
     np.testing.assert_array_equal(check(W, bias).argmaxable, upper)
 
 
-def test_solvers_agree_with_a_bias_and_a_bound(solvers):
+def test_solvers_agree_with_a_bias(solvers, monkeypatch):
+    monkeypatch.setattr(unargmaxable, "STEPS", 1)
     W, bias = draw(3, 40, 3), draw(4, 40)
-    assert check(W, bias, steps=1).argmaxable.tolist() == UPPER
-    assert check(W, bias, bound=1.0, steps=1).argmaxable.tolist() == BOUNDED
+    assert check(W, bias).argmaxable.tolist() == by_definition(W, bias)
 
 
-# Of the case above, by a linear programme for each word over all its rivals at once.
-def by_definition(W, bias, bound):
+def by_definition(W, bias, bound=1e4):
+    """The words that win, by a linear programme for each word over all its rivals at once."""
     n, d = W.shape
     winners = []
     for i in range(n):
@@ -114,23 +121,13 @@ def by_definition(W, bias, bound):
     return winners
 
 
-UPPER = by_definition(draw(3, 40, 3), draw(4, 40), 1e4)
-BOUNDED = by_definition(draw(3, 40, 3), draw(4, 40), 1.0)
-
-
-def test_a_bias_changes_the_answer_and_a_bound_changes_it_again():
+def test_a_bias_changes_the_answer():
     W = [*CORNERS, [0.0, 0.0]]
     assert check(W).unargmaxable.tolist() == [4]
     assert check(W, [0, 0, 0, 0, 1.0]).unargmaxable.tolist() == []
     assert check(W, [0, 0, 0, 0, -1.0]).unargmaxable.tolist() == [4]
     assert check(W, [-9.0, 0, 0, 0, 0]).unargmaxable.tolist() == [4]
-    # With ‖h‖∞ ≤ 1 the corner leads its neighbours by at most 2: a bias of −9 keeps it behind, one
-    # of −0.5 does not. The centre is halfway between two other corners.
-    assert check(W, [-9.0, 0, 0, 0, 0], bound=1.0).unargmaxable.tolist() == [0, 4]
-    assert check(W, [-9.0, 0, 0, 0, 0], bound=10.0).unargmaxable.tolist() == [4]
-    assert check(W, [-0.5, 0, 0, 0, 0], bound=1.0).unargmaxable.tolist() == [4]
     assert check([*CORNERS, [0.3, 0.1]], np.full(5, 0.1)).unargmaxable.tolist() == [4]
-    assert check(W, bound=1e-3).unargmaxable.tolist() == [4]  # no bias: contexts scale freely
 
 
 def test_of_twins_the_larger_bias_wins_and_equal_ones_never():
@@ -174,7 +171,9 @@ def test_many_words_in_few_directions_in_blocks(monkeypatch):
     """Rows in two halves of very different spread, where most need a programme of their own."""
     monkeypatch.setattr(unargmaxable, "BLOCK", 1000)
     W = np.r_[draw(0, 100, 6), 0.4 * draw(1, 60, 6) + 0.5]
-    few_steps, many = check(W, steps=1), check(W, steps=300)
+    many = check(W)
+    monkeypatch.setattr(unargmaxable, "STEPS", 1)
+    few_steps = check(W)
     np.testing.assert_array_equal(few_steps.argmaxable, many.argmaxable)
     assert 0 < len(many.unargmaxable) < 100
 
@@ -184,7 +183,7 @@ def test_only_the_words_asked_for_are_decided_and_tensors_are_taken(capsys):
     verdicts = argmaxable_words(W, words=[4, 2], progress=True)
     assert verdicts.words.tolist() == [2, 4] and verdicts.contexts.shape == (2, 2)
     assert verdicts.argmaxable.tolist() == [2] and verdicts.unargmaxable.tolist() == [4]
-    assert lead(W, 2, torch.as_tensor(verdicts.contexts[0])) > 0
+    assert lead(W.detach().numpy(), 2, verdicts.contexts[0]) > 0
     assert "2/2" in capsys.readouterr().err
     assert len(argmaxable_words(W, words=[]).words) == 0
     assert capsys.readouterr().err == ""
@@ -202,16 +201,21 @@ def test_time_runs_out_between_programmes(monkeypatch):
     W = np.r_[draw(0, 50, 4), draw(1, 50, 4) * 0.1]
     seconds = iter(range(10**6))
     monkeypatch.setattr(unargmaxable.time, "monotonic", lambda: next(seconds))
-    verdicts = argmaxable_words(W, time_limit=60, steps=3)
+    monkeypatch.setattr(unargmaxable, "STEPS", 3)
+    verdicts = argmaxable_words(W, time_limit=60)
     assert len(verdicts.argmaxable) and len(verdicts.unargmaxable) and len(verdicts.undecided)
     assert set(verdicts.undecided) < set(range(100))
 
 
-def test_lead_deducts_what_rounding_may_have_added():
-    W, h = np.array([[1.0, 0], [1 - 1e-17, 0]]), np.array([1e6, 0])
-    assert lead(W, 0, h) < 0  # equal to rounding
-    assert lead([[1.0, 0], [0, 0]], 0, [2.0, 5.0]) == pytest.approx(2)
-    assert lead([[1.0, 0], [0, 0]], 0, [2.0, 5.0], [0.0, 3.0]) == pytest.approx(-1)
+@few
+@given(seeds, st.booleans())
+def test_leads_deduct_what_rounding_may_have_added(seed, biased):
+    W, h = draw(seed, 5, 3), draw(seed + 1, 3)
+    bias = draw(seed + 2, 5) if biased else None
+    found = unargmaxable._Problem(W, bias).leads(h[None], [0])[0]
+    assert found == pytest.approx(lead(W, 0, h, bias), rel=1e-9, abs=1e-15)
+    twins = unargmaxable._Problem([[1.0, 0], [1.0, 0]], None)  # equal to rounding
+    assert twins.leads(np.array([[1e6, 0]]), [0])[0] < 0
 
 
 @few
@@ -246,7 +250,6 @@ def test_what_is_no_certificate_is_refused(others, weights):
         ({"bias": [1.0, 2.0, np.nan]}, "bias: a list of finite numbers"),
         ({"words": [3]}, "numbers from 0 to 2"),
         ({"words": [-1]}, "numbers from 0 to 2"),
-        ({"bound": 0.0}, "a number above 0, got 0.0"),
     ],
 )
 def test_what_cannot_be_decided_is_named(arguments, message):
@@ -257,6 +260,7 @@ def test_what_cannot_be_decided_is_named(arguments, message):
 def test_a_solver_that_gives_up_leaves_the_word_to_the_next(monkeypatch):
     W = [*CORNERS, [0.2, 0.3]]
     monkeypatch.setattr(unargmaxable, "SOLVERS", (lambda A, seconds: None, unargmaxable._deepest))
-    assert check(W, steps=1).unargmaxable.tolist() == [4]
+    monkeypatch.setattr(unargmaxable, "STEPS", 1)
+    assert check(W).unargmaxable.tolist() == [4]
     monkeypatch.setattr(unargmaxable, "SOLVERS", (lambda A, seconds: None,))
-    assert argmaxable_words(W, steps=1).undecided.tolist() == [4]
+    assert argmaxable_words(W).undecided.tolist() == [4]
