@@ -70,7 +70,7 @@ def _checkpoint_file(path: Path) -> Path:
         raise CourseError(
             f"{path} holds a run that has not finished an epoch; the command that began it goes on"
         )
-    if (path / "result.json").exists():
+    if results.is_done(path):
         if not best.exists():
             raise results.without_weights(path)
         results.check_weights(best, results.read_result(path))
@@ -230,11 +230,9 @@ def with_starts(experiment: Experiment, folder: Path | None = None) -> list[Expe
     nothing precedes a finished run.
     """
 
-    def is_done(run: Experiment, folder: Path | None = None) -> bool:
-        return ((folder or results.run_folder(run)) / "result.json").exists()
-
     first = earlier(experiment)
-    if first is None or is_done(first) or is_done(experiment, folder):
+    own = folder or results.run_folder(experiment)
+    if first is None or results.is_done(results.run_folder(first)) or results.is_done(own):
         return [experiment]
     return [*with_starts(first), experiment]
 
@@ -245,7 +243,7 @@ def start_of(experiment: Experiment) -> Path | None:
     return first and results.run_folder(first) / f"{experiment.start_weights}.safetensors"
 
 
-def start_from(model: nn.Module, experiment: Experiment, corpus) -> str:
+def load_start(model: nn.Module, experiment: Experiment, corpus) -> str:
     """Give the model the weights that its experiment begins with; return their file's digest.
 
     They are the last or best ones of an earlier recipe at the same profile and seed.
@@ -261,7 +259,7 @@ def start_from(model: nn.Module, experiment: Experiment, corpus) -> str:
     assert first is not None and path is not None  # as `start_from` names one
     folder = path.parent
     # the earlier run is finished
-    if not (folder / "result.json").exists():
+    if not results.is_done(folder):
         begun = (folder / "last.safetensors").exists()
         raise CourseError(
             f"{experiment.name} starts from the weights of {first.name}, which "

@@ -16,7 +16,7 @@ from accelerate import Accelerator
 from torch import nn
 
 from course_lab import provenance, results
-from course_lab.checkpoints import check_goes_on, start_from, start_of
+from course_lab.checkpoints import check_goes_on, load_start, start_of
 from course_lab.corpora.download import file_digest
 from course_lab.counting import count, counted
 from course_lab.experiment import Experiment
@@ -122,6 +122,9 @@ class _Options:
 class _Prepared:
     """Everything that a run has before its first step, and that its later stages share."""
 
+    experiment: Experiment
+    folder: Path
+    accelerator: Accelerator
     corpus: Corpus | SentencePairs
     model: OutputModel
     task: LanguageModelBatches | TranslationBatches
@@ -140,7 +143,7 @@ def _run(
     if own_files := elsewhere.digests_of(experiment):
         origin["own_files"] = own_files
     corpus = experiment.load_corpus()
-    if (folder / "result.json").exists():
+    if results.is_done(folder):
         return _finished(folder, experiment, corpus, accelerator.device)
     if experiment.is_counted:
         return count(experiment, folder, corpus, origin, accelerator.is_main_process)
@@ -154,23 +157,23 @@ def _run(
 
     # train
     training = time.perf_counter()
-    epochs = _train(prepared, experiment, folder, accelerator, options)
+    epochs = _train(prepared, options)
     training = time.perf_counter() - training
     peak = machine.peak_memory(accelerator.device)  # of the training, not of the final figures
     accelerator.wait_for_everyone()  # for `patience` only: all end the training together
 
     # take the weights of best.safetensors
-    model, best_epoch = _best_model(prepared, experiment, folder, accelerator)
+    model, best_epoch = _best_model(prepared)
 
     # compute the final figures; those that an earlier call computed come from the cache
-    cache = _figure_cache(prepared, folder, accelerator, options.deadline)
+    cache = _figure_cache(prepared, options.deadline)
     shown = options.progress and accelerator.is_main_process
-    metrics, arrays = _metrics(prepared, experiment, model, best_epoch, cache, shown)
+    metrics, arrays = _metrics(prepared, model, best_epoch, cache, shown)
     meeting.wait()
 
     # write the result
     # The cache's starts are those of `prepared` and of calls that went no further than figures.
-    source = _source(prepared, folder, accelerator, epochs, cache.starts)
+    source = _source(prepared, epochs, cache.starts)
     source["peak_memory_mb"] = round(peak)
     source["last_start_seconds"] = round(time.perf_counter() - started, 1)
     source["last_training_seconds"] = round(training, 1)  # of these
@@ -210,11 +213,13 @@ def _prepare(
     identity = {"experiment": experiment.identity(), "corpus": corpus.sha256}
     if experiment.start_from is not None:
         # The weights of the earlier run go into the model; the digest is of their file.
-        identity["start"] = start_from(model, experiment, corpus)
+        identity["start"] = load_start(model, experiment, corpus)
     check_goes_on(folder, identity)
     kind: Any = TranslationBatches if experiment.translates else LanguageModelBatches
     task = kind(corpus, optimisation, accelerator.process_index, accelerator.num_processes)
-    return _Prepared(corpus, model, task, identity, starts, benchmarks)
+    return _Prepared(
+        experiment, folder, accelerator, corpus, model, task, identity, starts, benchmarks
+    )
 
 
 def _check_order(experiment: Experiment, corpus: Corpus | SentencePairs) -> None:
@@ -228,16 +233,11 @@ def _check_order(experiment: Experiment, corpus: Corpus | SentencePairs) -> None
         )
 
 
-def _train(
-    prepared: _Prepared,
-    experiment: Experiment,
-    folder: Path,
-    accelerator: Accelerator,
-    options: _Options,
-) -> list[dict]:
+def _train(prepared: _Prepared, options: _Options) -> list[dict]:
     """Train to the end, from the last checkpoint if there is one; return the epochs' figures."""
+    experiment = prepared.experiment
     every = options.geometry_every
-    with tracked(accelerator, experiment, options.report) as report:
+    with tracked(prepared.accelerator, experiment, options.report) as report:
         callback = options.callback
         if report and every:
             callback = with_geometry(report, prepared.corpus.counts, every, callback)
@@ -245,8 +245,8 @@ def _train(
             prepared.model,
             prepared.task,
             experiment.optimisation,
-            accelerator,
-            folder=folder,
+            prepared.accelerator,
+            folder=prepared.folder,
             identity=prepared.identity,
             vocabulary=vocabulary_to_dict(prepared.corpus),
             starts=prepared.starts,
@@ -260,29 +260,28 @@ def _train(
         )
 
 
-def _best_model(
-    prepared: _Prepared, experiment: Experiment, folder: Path, accelerator: Accelerator
-) -> tuple[OutputModel, int]:
+def _best_model(prepared: _Prepared) -> tuple[OutputModel, int]:
     """Return the model with the weights of best.safetensors, and the number of their epoch."""
-    tensors, head = read_checkpoint(folder / "best.safetensors")
+    tensors, head = read_checkpoint(prepared.folder / "best.safetensors")
     model = prepared.model
+    experiment = prepared.experiment
+    accelerator = prepared.accelerator
     if experiment.optimisation.shard and accelerator.num_processes > 1:
         # Some final figures, as of dynamic evaluation, change all weights in place, but a process
         # holds only a part of `prepared.model`. The weights therefore go into a fresh model.
         model = experiment.build(len(prepared.corpus)).to(accelerator.device)
-    restore(model, tensors, str(folder))
+    restore(model, tensors, str(prepared.folder))
     return model.eval(), head["epoch"]
 
 
-def _figure_cache(
-    prepared: _Prepared, folder: Path, accelerator: Accelerator, deadline: float | None
-) -> FigureCache:
+def _figure_cache(prepared: _Prepared, deadline: float | None) -> FigureCache:
     """Return the cache of the final figures of the best weights.
 
     With several processes it has no file and never pauses, because the processes could not agree on
     when to pause.
     """
-    alone = accelerator.num_processes == 1
+    alone = prepared.accelerator.num_processes == 1
+    folder = prepared.folder
     weights = {"weights": file_digest(folder / "best.safetensors")}
     return FigureCache(
         folder / "figures.json" if alone else None,
@@ -294,7 +293,6 @@ def _figure_cache(
 
 def _metrics(
     prepared: _Prepared,
-    experiment: Experiment,
     model: OutputModel,
     best_epoch: int,
     cache: FigureCache,
@@ -306,7 +304,7 @@ def _metrics(
     metrics = {
         "best_epoch": best_epoch,
         "parameters": sum(p.numel() for p in model.parameters()),
-        **final_figures(model, corpus, experiment, progress, arrays, cache),
+        **final_figures(model, corpus, prepared.experiment, progress, arrays, cache),
         **word_matrix_geometry(model, corpus.counts),
     }
     if prepared.benchmarks and isinstance(corpus, Corpus):
@@ -317,13 +315,7 @@ def _metrics(
     return metrics, arrays
 
 
-def _source(
-    prepared: _Prepared,
-    folder: Path,
-    accelerator: Accelerator,
-    epochs: list[dict],
-    starts: list[dict],
-) -> dict:
+def _source(prepared: _Prepared, epochs: list[dict], starts: list[dict]) -> dict:
     """Return where the result comes from; the caller adds what only it has measured.
 
     epochs: the figures of each epoch, whose seconds and tokens are summed.
@@ -331,10 +323,11 @@ def _source(
     """
     seconds = sum(epoch["seconds"] + epoch["validation_seconds"] for epoch in epochs)
     tokens = sum(epoch["tokens"] for epoch in epochs)
-    source = provenance.provenance(starts, prepared.corpus, accelerator.device, seconds, tokens)
+    device = prepared.accelerator.device
+    source = provenance.provenance(starts, prepared.corpus, device, seconds, tokens)
     if "start" in prepared.identity:
         source["start"] = prepared.identity["start"]
-    source["weights"] = results.weights(folder)
+    source["weights"] = results.weights(prepared.folder)
     return source
 
 
