@@ -112,8 +112,7 @@ def examine(
         print(f"  after {name}: {repair['verdict'].removesuffix('.')}{change}")
     if examination.against:
         print(f"\n{examination.against.source.path}: {examination.against.sentence}")
-    notes = (*source.notes, examination.unknown, examination.not_run, *examination.sampled)
-    for note in filter(None, notes):
+    for note in examination.notes:
         print(f"note: {note}")
     gigabytes = examination.peak_memory / 1024
     print(f"\n{examination.seconds:.1f} seconds; {gigabytes:.1f} GB of memory at most")

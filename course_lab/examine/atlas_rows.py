@@ -1,6 +1,5 @@
 """The atlas's rows: what is kept of a word matrix, packaged or the user's own."""
 
-import json
 from pathlib import Path
 
 from course_lab.corpora.packaged import PACKAGED, check_packaged
@@ -10,7 +9,7 @@ from course_lab.examine.diagnosis import diagnose
 from course_lab.examine.examination import draw
 from course_lab.examine.matrices import read
 from course_lab.examine.measures import Spectra, isoscore
-from course_lab.examine.record import plain
+from course_lab.examine.record import as_json
 from course_lab.examine.source import Source
 from course_lib.metrics import geometry
 from course_lib.training.checkpoint import write_atomically
@@ -79,9 +78,7 @@ def _examined(source: Source, predicts: bool | None) -> dict:
 def write(rows: list[dict], path: Path) -> None:
     """Write the table, by falling number of words."""
     rows = sorted(rows, key=lambda row: (-row["words"], row["name"]))
-    content = plain({"matrices": rows})
-    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
-    write_atomically(path, (text + "\n").encode())
+    write_atomically(path, as_json({"matrices": rows}))
 
 
 def _short(value):

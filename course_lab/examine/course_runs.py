@@ -128,7 +128,7 @@ def build_model(
     know.
     """
     folder = source.path
-    if folder.is_dir() and (folder / "result.json").exists():
+    if results.is_done(folder):
         results.check_weights(folder / "best.safetensors", results.read_result(folder))
     assert source.experiment is not None
     model = source.experiment.build(len(text))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from course_lab import corpora
 from course_lab.examine import atlas as tables
@@ -114,9 +114,16 @@ def _with_run(
 ) -> Examination:
     """Return the examination with the perplexities of a run of this course on its own text."""
     source = examination.source
-    model, not_run = _model_of_run(source, text, no_text)
-    if model is None:
-        return replace(examination, not_run=not_run)
+    if text is None:
+        return replace(examination, not_run=no_text)
+    if not course_runs.is_own(source, text):
+        why = f"the model cannot be run: it was trained on another text than {text.name}"
+        return replace(examination, not_run=why)
+    weights = course_runs.read_weights(source)  # refuses weights that are not finite
+    try:
+        model = course_runs.build_model(source, text, weights)
+    except CourseError as error:
+        return replace(examination, not_run=f"the model cannot be run: {error}")
     matrices = {"": source.W} | _repaired(examination, repaired)
     values = perplexities(model, text, source.experiment, matrices)
     sampled = (*examination.sampled, *read_in_part(text))
@@ -224,21 +231,6 @@ def _text_of_run(
     return text, None
 
 
-def _model_of_run(
-    source: Source, text: Corpus | SentencePairs | None, no_text: str | None
-) -> tuple[nn.Module | None, str | None]:
-    """Return (model, None) of a run whose text is at hand, else (None, why not)."""
-    if text is None:
-        return None, no_text
-    if not course_runs.is_own(source, text):
-        return None, f"the model cannot be run: it was trained on another text than {text.name}"
-    weights = course_runs.read_weights(source)
-    try:
-        return course_runs.build_model(source, text, weights), None
-    except CourseError as error:
-        return None, f"the model cannot be run: {error}"
-
-
 def _frequencies(
     source: Source,
     text: Corpus | SentencePairs | None,
@@ -312,15 +304,15 @@ def _examine(
         source,
         W,
         diagnosis,
-        table,
-        spectra.whole,
-        random_spectrum(*everyone.shape),
-        repairs,
-        counts,
-        words,
-        groups,
-        frequencies.source if frequencies else None,
-        unknown,
+        metrics=table,
+        spectrum=spectra.whole,
+        random=random_spectrum(*everyone.shape),
+        repairs=repairs,
+        counts=counts,
+        words=words,
+        groups=groups,
+        counted=frequencies.source if frequencies else None,
+        unknown=unknown,
         sampled=sampled,
         together=tuple(crowds(source.W)),
         names=names,

@@ -101,19 +101,33 @@ def _read_model(path: Path, tensors: TensorFiles, name: str | None, words: int |
     notes += [*said, *_turned(rule, raw.shape)] if across else said
     if vocabulary is not None and N != vocabulary:
         notes.append(f"{_config(tensors)} says {vocabulary:,} words; this matrix has {N:,}")
-    return Source(
-        (raw.T if across else raw).contiguous(),
+    return _source(
         path,
+        tensors,
         chosen,
-        _kind(tensors.file, config),
-        tensors.entries[chosen].dtype,
-        tensors.digests(chosen),
-        tied,
-        predicts,
-        across,
-        tuple(notes),
+        _as_rows(raw, across),
+        kind=_kind(tensors.file, config),
+        tied=tied,
+        predicts=predicts,
+        transposed=across,
+        notes=tuple(notes),
         words=_pieces(tensors, N),
     )
+
+
+def _as_rows(matrix: Tensor, across: bool) -> Tensor:
+    """Return a matrix with its words as rows; across: whether they are its columns."""
+    return (matrix.T if across else matrix).contiguous()
+
+
+def _source(path: Path, tensors: TensorFiles, chosen: str, W: Tensor, **more) -> Source:
+    """Return the source of the tensor `chosen`, with what the file says of it.
+
+    path: as the user gave it. W: the tensor's numbers, a word a row. more: the other fields.
+    """
+    entry = tensors.entries[chosen]
+    digests = tensors.digests(chosen)
+    return Source(W, path, chosen, dtype=entry.dtype, sha256=digests, **more)
 
 
 def _kind(file: Path, config: dict) -> str:
@@ -360,9 +374,8 @@ def _read_graph(path: Path, tensors: TensorFiles, words: int | None) -> Source:
     chosen = head.matrix if head else read_with
     if chosen is None:
         return _read_model(path, tensors, None, words)
-    raw = tensors.tensor(chosen)
     across = head is not None and head.across
-    W = (raw.T if across else raw).contiguous()
+    W = _as_rows(tensors.tensor(chosen), across)
     notes = []
     if head is None:
         notes = ["no matrix that is read leads to an output of the graph: the largest one that is "
@@ -374,17 +387,16 @@ def _read_graph(path: Path, tensors: TensorFiles, words: int | None) -> Source:
         if len(values) == len(W):
             check_finite(path, head.bias, values)
             bias = values
-    return Source(
-        W,
+    return _source(
         path,
+        tensors,
         chosen,
-        _kind(tensors.file, {}),
-        tensors.entries[chosen].dtype,
-        tensors.digests(chosen),
-        None if read_with is None else chosen == read_with,
-        head is not None,
-        across,
-        tuple(notes),
+        W,
+        kind=_kind(tensors.file, {}),
+        tied=None if read_with is None else chosen == read_with,
+        predicts=head is not None,
+        transposed=across,
+        notes=tuple(notes),
         words=onnx_files.words(model, len(W)),
         bias=bias,
     )
@@ -407,19 +419,9 @@ def _read_array(path: Path, tensors: TensorFiles, name: str | None, words: int |
     notes = ["an array does not say whether it predicts words or reads them"]
     if across:
         notes += _turned(rule, entry.shape)
-    raw = tensors.tensor(chosen)
-    return Source(
-        (raw.T if across else raw).contiguous(),
-        path,
-        chosen,
-        "NumPy array",
-        entry.dtype,
-        tensors.digests(chosen),
-        None,
-        None,
-        across,
-        tuple(notes),
-    )
+    W = _as_rows(tensors.tensor(chosen), across)
+    kind = "NumPy array"
+    return _source(path, tensors, chosen, W, kind=kind, transposed=across, notes=tuple(notes))
 
 
 def _array_called(path: Path, tensors: TensorFiles, name: str | None) -> str:

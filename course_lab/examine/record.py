@@ -1,5 +1,6 @@
 """The findings of an examination are plain data."""
 
+import json
 import platform
 from collections import Counter
 from dataclasses import dataclass, field
@@ -99,6 +100,17 @@ class Examination:
             )
         return " ".join(said)
 
+    @property
+    def missing(self) -> list[str]:
+        """Why there are no counts, and why there is no perplexity."""
+        return [why for why in (self.unknown, self.not_run) if why]
+
+    @property
+    def notes(self) -> list[str]:
+        """What is missing, what was computed on a part, and how the matrix was chosen."""
+        sampled = [f"sampled: {what}" for what in self.sampled]
+        return [*self.missing, *sampled, *self.source.notes]
+
     def called(self, rows) -> list[str]:
         """Return what rows of the whole matrix stand for; `row 7` where nobody knows."""
         return [self.names[row] if self.names else f"row {row}" for row in rows]
@@ -153,7 +165,7 @@ class Examination:
             "singular_values": self.spectrum.tolist(),
             "counts": self.counted,
             "groups": self.groups.rule if self.groups else None,
-            "missing": [why for why in (self.unknown, self.not_run) if why],
+            "missing": self.missing,
             "sampled": list(self.sampled),
             "source": self.source.to_dict(),
             "seconds": self.seconds,
@@ -161,6 +173,12 @@ class Examination:
             "versions": {"python": platform.python_version()} | versions,
             "against": self.against.to_dict() if self.against else None,
         }
+
+
+def as_json(figures: dict) -> bytes:
+    """Return figures as a file of JSON has them."""
+    text = json.dumps(plain(figures), indent=1, ensure_ascii=False, allow_nan=False)
+    return f"{text}\n".encode()
 
 
 def plain(value):

@@ -2,7 +2,6 @@
 
 import base64
 import html
-import json
 import os
 import tempfile
 from importlib import resources
@@ -13,7 +12,7 @@ from course_lab.examine import atlas
 from course_lab.examine.diagnosis import capital
 from course_lab.examine.figures import pictures
 from course_lab.examine.findings import MARKED, NAMED, Finding
-from course_lab.examine.record import Examination, plain
+from course_lab.examine.record import Examination, as_json
 from course_lib.training.checkpoint import write_atomically
 
 CROWDS = 3  # groups of equal rows that are shown
@@ -33,15 +32,16 @@ def save_report(examination: Examination, folder: Path) -> Path:
     Both get their names when both are complete, so that an error leaves no half report behind.
     """
     # both texts
-    numbers = plain(examination.to_dict())
-    text = json.dumps(numbers, indent=1, ensure_ascii=False, allow_nan=False)
-    contents = {"report.json": text + "\n", "report.html": page(examination)}
+    contents = {
+        "report.json": as_json(examination.to_dict()),
+        "report.html": page(examination).encode(),
+    }
     # both files, which get their names when both are complete
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".report-", dir=folder) as unfinished:
         for name, content in contents.items():
-            write_atomically(Path(unfinished) / name, content.encode())
+            write_atomically(Path(unfinished) / name, content)
         for name in contents:
             os.replace(Path(unfinished) / name, folder / name)
     return folder / "report.html"
@@ -90,17 +90,8 @@ def _head(examination: Examination) -> str:
         f'<p class="verdict{healthy}"><strong>{html.escape(examination.sentence)}</strong> Taken '
         f"together {diagnosis.severity:.0%} of the cloud's energy is not where a random matrix "
         "of the same shape has it.</p>"
-        + "".join(
-            f'<p class="quiet">{html.escape(_said(note))}</p>' for note in _notes(examination)
-        )
+        + "".join(f'<p class="quiet">{html.escape(_said(note))}</p>' for note in examination.notes)
     )
-
-
-def _notes(examination: Examination) -> list[str]:
-    """Return what is missing, what was sampled, and how the matrix was chosen."""
-    missing = [why for why in (examination.unknown, examination.not_run) if why]
-    sampled = [f"sampled: {what}" for what in examination.sampled]
-    return [*missing, *sampled, *examination.source.notes]
 
 
 def _said(text: str) -> str:

@@ -5,7 +5,6 @@ there, the lesson shows the figures that are kept beside this module, with where
 `python -m course_lab tour` computes those anew.
 """
 
-import json
 import time
 from pathlib import Path
 
@@ -30,13 +29,14 @@ from course_lab.examine.lost_gradient import lost_at_the_start
 from course_lab.examine.matrices import read
 from course_lab.examine.measures import Spectra
 from course_lab.examine.real_models import Reading, encoding
-from course_lab.examine.record import plain
+from course_lab.examine.record import as_json
 from course_lab.examine.repairs import REPAIRS
 from course_lab.examine.small_model import small_model
 from course_lab.examine.weighted import weighted_measures
 from course_lab.provenance import origin
 from course_lib.metrics import geometry, inputs
 from course_lib.metrics.neighbours import nearest_neighbours
+from course_lib.training.checkpoint import write_atomically
 
 __all__ = ["FILE", "kept", "tour"]
 MODEL = PACKAGED["smollm2"]
@@ -72,8 +72,7 @@ def where_from(figures: dict, live: bool) -> str:
 
 def keep(figures: dict, path: Path) -> None:
     """Write figures where `kept` finds them."""
-    text = json.dumps(plain(figures), indent=1, ensure_ascii=False, allow_nan=False)
-    path.write_text(text + "\n", encoding="utf-8")
+    write_atomically(path, as_json(figures))
 
 
 def tour(threads: int = 2) -> dict:

@@ -10,6 +10,7 @@ import re
 import warnings
 import zipfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -1467,7 +1468,8 @@ def test_words_that_are_never_first_are_counted_if_asked_for(tmp_path, monkeypat
     assert asked.metrics["words whose first place is open"] == 0
     assert not any("first places" in note for note in asked.sampled)
     assert "words that are never first" not in examine.examine(tmp_path / "W.npy").metrics
-    monkeypatch.setattr(unargmaxable, "ASKED", 3)
+    of_three = partial(unargmaxable.first_places, asked=3)
+    monkeypatch.setattr(unargmaxable, "first_places", of_three)
     few = examine.examine(tmp_path / "W.npy", first_places=30.0)
     assert few.metrics["words that are never first"] <= 3
     nearest = "first places: of the 3 words nearest to the middle, with all words as rivals"
