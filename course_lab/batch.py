@@ -17,14 +17,13 @@ from typing import Annotated, Any
 
 from annotated_types import Gt, Le
 
-from course_lab import notebook_source
+from course_lab import notebook_source, results
 from course_lab.batch_states import State, state, states_of
 from course_lab.experiment import Experiment
 from course_lab.notebook_job import Job, execute, first_line
 from course_lab.plans import Plan
 from course_lab.slurm import check_cluster, run_on_cluster
 from course_lab.workers import KILLED, run_in_workers
-from course_lib.data import folders
 from course_lib.errors import CourseError, unknown
 from course_lib.ranges import Count, checked
 
@@ -97,7 +96,7 @@ def run_plan(
             if backend == "loky":
                 outcomes = _local(ready, workers, end)
             elif backend == "slurm":
-                printed = folders.home() / "runs" / ".slurm"
+                printed = results.runs_folder() / ".slurm"
                 outcomes = run_on_cluster(ready, plan.slurm, workers, printed)
             else:
                 outcomes = _remote(ready, backend)

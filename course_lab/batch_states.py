@@ -6,6 +6,7 @@ own run `blocked` and concerns no other.
 
 import json
 import math
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean
@@ -23,7 +24,7 @@ from course_lib.training.checkpoint import check_progress, read_progress
 
 # What reading a damaged file raises: no file, no JSON, no safetensors, or other content than is
 # expected there.
-DAMAGE = (
+MALFORMED = (
     AttributeError,
     LookupError,
     OSError,
@@ -60,9 +61,10 @@ class State:
         if self.name == "waiting":
             return f"waiting for {self.error}" if self.error else "waiting"
         begun = self.share or (self.epochs and self.name in ("running", "paused"))
-        begun = f" epoch {self.epoch} of {self.epochs}" * bool(begun)
+        epoch = f" epoch {self.epoch} of {self.epochs}" if begun else ""
         cell = f" cell {self.cell}" if self.cell else ""
-        return f"{self.name}{begun}{cell}" + f": {self.error}" * bool(self.error)
+        error = f": {self.error}" if self.error else ""
+        return f"{self.name}{epoch}{cell}{error}"
 
     @property
     def waits(self) -> bool:
@@ -80,7 +82,7 @@ def state(planned: Planned) -> State:
         return _in_folder(fresh, experiment)
     except CourseError as error:
         reason = str(error)
-    except DAMAGE as error:
+    except MALFORMED as error:
         reason = f"{folder} is not readable ({type(error).__name__}: {error}); mend or remove it"
     return replace(fresh, name="blocked", error=reason)
 
@@ -91,7 +93,7 @@ def _in_folder(fresh: State, experiment: Experiment) -> State:
     failure = _failure(folder / "failed.json")
 
     # How far the training is
-    if (folder / "result.json").exists():
+    if results.is_done(folder):
         now = _done(fresh, experiment)
     elif (folder / "last.safetensors").exists():
         now = _paused(fresh, experiment)
@@ -118,7 +120,7 @@ def _failure(path: Path) -> dict:
             raise TypeError("a number and a sentence are expected")
     except FileNotFoundError:
         return {}
-    except DAMAGE as error:
+    except MALFORMED as error:
         raise CourseError(f"{path.name} is damaged ({error}); remove it") from None
     return {"cell": cell, "error": error}
 
@@ -134,7 +136,7 @@ def checked_result(folder: Path, experiment: Experiment) -> dict:
         _figures(content["metrics"])
         _seconds(content["epochs"])
         content["provenance"].keys()
-    except DAMAGE as error:
+    except MALFORMED as error:
         raise _unlike(folder / "result.json", "result of this course", error) from None
     return content
 
@@ -167,7 +169,7 @@ def _around(folder: Path, provenance: dict) -> float | None:
     try:
         notebook = json.loads((folder / "notebook.ipynb").read_text(encoding="utf-8"))
         call = max(call, float(notebook["metadata"]["papermill"]["duration"]))
-    except DAMAGE:
+    except MALFORMED:
         pass
     return max(0.0, call - training)
 
@@ -186,7 +188,7 @@ def _paused(fresh: State, experiment: Experiment) -> State:
         if limit and progress["step"] / limit > share:
             share = progress["step"] / limit
             seconds += progress["seconds"]
-    except DAMAGE as error:
+    except MALFORMED as error:
         raise _unlike(path, "checkpoint of a run", error) from None
     return replace(fresh, name="paused", share=share, epoch=epochs, seconds=seconds)
 
@@ -213,8 +215,8 @@ def _not_begun(fresh: State, experiment: Experiment) -> State:
     if first := earlier(experiment):
         folder = results.run_folder(first)
         weights = folder / f"{experiment.start_weights}.safetensors"
-        name = first.name + f" with {first.variant}" * bool(first.variant)
-        if not (folder / "result.json").exists():
+        name = f"{first.name} with {first.variant}" if first.variant else first.name
+        if not results.is_done(folder):
             return replace(fresh, error=f"the weights of {name}")
         if not weights.exists():
             raise CourseError(
@@ -254,15 +256,16 @@ def table(states: list[State]) -> str:
 
 def summary(states: list[State]) -> str:
     """Return `8 runs: 5 done, 2 waiting, 1 failed; about 12 min remain`."""
-    counts: dict[str, int] = {}
-    for s in states:
-        counts[s.name] = counts.get(s.name, 0) + 1
+    counts = Counter(s.name for s in states)
     text = f"{len(states)} run{'s' * (len(states) != 1)}: "
     text += ", ".join(f"{n} {name}" for name, n in counts.items())
     seconds, unknown = remaining(states)
     if seconds:
         text += f"; {about(seconds)} remain, one run at a time"
-    return text + f"; of {len(unknown)} the length is not known yet" * bool(unknown)
+    if unknown:
+        takes = "takes" if len(unknown) == 1 else "take"
+        text += f"; nobody knows yet how long {len(unknown)} of them {takes}"
+    return text
 
 
 def duration(seconds: float) -> str:

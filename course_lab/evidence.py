@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from course_lab import plans, provenance, published, results
-from course_lab.batch_states import DAMAGE
+from course_lab.batch_states import MALFORMED
 from course_lab.corpora import similarity as benchmarks
 from course_lab.corpora.registry import DOWNLOADS
 from course_lab.experiment import Experiment
@@ -55,6 +55,11 @@ class Setting(NamedTuple):
     profile: str
     variant: str
     text: str
+
+    @property
+    def label(self) -> str:
+        """Return recipe, profile and variant in a line."""
+        return " ".join(part for part in self[:3] if part)
 
 
 @dataclass(frozen=True)
@@ -130,6 +135,10 @@ class Evidence:
             groups.setdefault(run.setting, {})[run.seed] = run
         return groups
 
+    def first(self, setting: Setting) -> Run:
+        """Return one of the runs of a setting, the first that was read."""
+        return next(iter(self.settings[setting].values()))
+
     def best(self, settings: Sequence[Setting], figure: str = "valid_perplexity") -> Setting:
         """Return the setting of least validation loss, the mean over its seeds.
 
@@ -194,7 +203,7 @@ def read(folders: Iterable[Path] = ()) -> Evidence:
         except CourseError as error:
             said = str(error)
             damaged.append(said if str(folder) in said else f"{folder}: {said}")
-        except DAMAGE as error:
+        except MALFORMED as error:
             said = f"{type(error).__name__}: {error}"
             damaged.append(f"{folder} is no result of this course ({said}); train it again")
     try:
@@ -308,7 +317,9 @@ def of_plan(of: Evidence, plan: str) -> list[tuple[Planned, Run | None]]:
     """
     named_runs = {(*run.setting[:3], run.seed): run for run in of.runs}
     planned = plans.read_plan(plan).runs
-    return [(p, named_runs.get((p.recipe, p.profile, p.variant, p.seed))) for p in planned]
+    experiments = [p.experiment() for p in planned]
+    keys = [(e.name, e.profile, e.variant, e.seed) for e in experiments]
+    return [(p, named_runs.get(key)) for p, key in zip(planned, keys, strict=True)]
 
 
 def done_of(of: Evidence, plan: str) -> str:
@@ -322,7 +333,7 @@ def done_of(of: Evidence, plan: str) -> str:
 
 
 def tuning(*settings: Setting) -> str:
-    """Return how runs of these settings were tuned, as the first plan says that has most of them.
+    """Return how these settings were tuned, in the words of the plan that has most of them.
 
     Empty where no plan that says so has any.
     """

@@ -10,7 +10,7 @@ import torch
 from annotated_types import Ge, Lt
 
 from course_lab import corpora
-from course_lab.parts import KINDS, Part, annotations
+from course_lab.parts import Part, annotations, plain
 from course_lab.validation import CONFIG, check_plain_fields, validated
 from course_lib import data
 from course_lib.errors import CourseError, unknown
@@ -75,7 +75,9 @@ class Experiment:
         self._check_small()
         one = self.tied or self.optimisation.tied_until is not None
         if one and self.output_words is not None:
-            raise CourseError(f"{self.name}: tied, it predicts with `words`, not `output_words`")
+            raise CourseError(
+                f"{self.name} is tied and predicts with `words`; leave `output_words` off"
+            )
         if self.is_counted:
             self._check_counted()
 
@@ -99,16 +101,12 @@ class Experiment:
     @property
     def translates(self) -> bool:
         """True for a translator, which needs sentence pairs and not running text."""
-        return issubclass(self._encoder_kind(), Translator)
+        return issubclass(self.encoder.class_in("encoder"), Translator)
 
     @property
     def is_counted(self) -> bool:
         """True for an n-gram model, which counts its text and is not trained."""
-        return issubclass(self._encoder_kind(), Ngrams)
-
-    def _encoder_kind(self) -> type:
-        kinds = {kind.__name__: kind for kind in KINDS["encoder"]}
-        return kinds.get(self.encoder.kind, object)
+        return issubclass(self.encoder.class_in("encoder"), Ngrams)
 
     @property
     def requires(self) -> frozenset[str]:
@@ -195,13 +193,13 @@ class Experiment:
 
     def to_dict(self) -> dict:
         """Return plain data, ready for JSON."""
-        plain = asdict(self)
+        settings = asdict(self)
         schedule = self.optimisation.schedule
-        plain["optimisation"]["schedule"] = {
+        settings["optimisation"]["schedule"] = {
             "kind": type(schedule).__name__,
             "options": asdict(schedule),
         }
-        return _listed(plain)
+        return plain(settings)
 
     def identity(self) -> dict:
         """Return what decides the figures of a run: `to_dict` without the citation."""
@@ -290,13 +288,6 @@ def _check_names(owner: str, names: dict, cls: type) -> None:
     for name in names:
         if name not in known:
             raise unknown(f"field of {owner}", name, known)
-
-
-def _listed(value: Any) -> Any:
-    """Return tuples as lists, as JSON will return them."""
-    if isinstance(value, dict):
-        return {k: _listed(v) for k, v in value.items()}
-    return [_listed(v) for v in value] if isinstance(value, list | tuple) else value
 
 
 def _sum_of(objectives: list) -> Any:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from course_lab import overrides, planned, results
 from course_lab.experiment import Experiment
-from course_lib.data import folders
 from course_lib.errors import CourseError
 
 
@@ -28,11 +27,8 @@ def keep_result(folder: Path, named: Iterable[Experiment] = ()) -> Path:
                 "no result; train it with --profile quick or a larger one"
             )
         check_name(experiment)
-    target = results.kept_folder() / results.run_folder(experiment).relative_to(
-        folders.home() / "runs"
-    )
-    is_kept = (target / "result.json").exists()
-    if is_kept and results.read_result(target)["sha256"] != content["sha256"]:
+    target = results.kept_folder() / results.key_of(experiment)
+    if results.is_done(target) and results.read_result(target)["sha256"] != content["sha256"]:
         raise CourseError(f"{target} keeps another result of this run; remove it to replace it")
     results.write(target, content, results.read_arrays(folder))
     return target

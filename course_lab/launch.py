@@ -48,7 +48,7 @@ def launch(experiment: Experiment, processes: Count | None = None, **options) ->
     done = subprocess.run(command, env=os.environ | quiet)
     if done.returncode:
         raise CourseError(f"the workers failed with exit code {done.returncode}; see above")
-    if not (folder / "result.json").exists():
+    if not results.is_done(folder):
         raise Paused(f"{experiment.name} paused at its deadline; run it again")
     return run(experiment, folder, device=options.get("device", "auto"))  # reads what is done
 

@@ -211,7 +211,7 @@ def _row(row: "pd.Series", of: Evidence) -> dict:
     name = evidence.named(row.recipe, row.change)
     _, method, rest = evidence.parts_of(row.recipe)
     for setting in settings:
-        if setting[:3] == name and next(iter(of.settings[setting].values())).tier == "at scale":
+        if setting[:3] == name and of.first(setting).tier == "at scale":
             return told | _ours(of, setting, figure, "at scale")
     parts = {setting: evidence.parts_of(setting.recipe) for setting in settings}
     same = [s for s in settings if rest in PLAIN and parts[s][1] == method and parts[s][2] in OURS]
@@ -227,7 +227,7 @@ def _row(row: "pd.Series", of: Evidence) -> dict:
 
 def _place(of: Evidence, setting: Setting, row: "pd.Series") -> tuple[bool, bool, bool]:
     """Return the order of choice before `Evidence.best`: corpus, a whole text, the row's kind."""
-    is_small = next(iter(of.settings[setting].values())).tier == "small"
+    is_small = of.first(setting).tier == "small"
     is_other_text = evidence.title_of(setting.text) != row.corpus
     is_other_model = evidence.model_of(setting.recipe) != evidence.model_of(row.recipe)
     return is_other_text, is_small, is_other_model
@@ -240,7 +240,7 @@ def _ours(of: Evidence, setting: Setting, figure: str, tier: str) -> dict:
     values = np.array([value for value in figures if value is not None])
     row = {"ours": float(values.mean()), "n": len(values), "text": evidence.title_of(setting.text)}
     row |= {"tier": tier, "budget": budget(of, setting)}
-    row["run"] = " ".join(part for part in setting[:3] if part)
+    row["run"] = setting.label
     if len(values) > 1:
         interval = mean_interval(values)
         row |= {"low": interval.low, "high": interval.high}
@@ -276,7 +276,7 @@ def _median(runs: Iterable[Run], name: str) -> float:
 
 def _first_session(of: Evidence, setting: Setting) -> str:
     """Return what the run had read with whose weights those of a setting began; "" for none."""
-    run = next(iter(of.settings[setting].values()))
+    run = of.first(setting)
     told = run.content.get("experiment", {})
     if told.get("start_from") is None:
         return ""

@@ -8,7 +8,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from course_lab import results
-from course_lab.batch_states import DAMAGE, checked_result, state
+from course_lab.batch_states import MALFORMED, checked_result, state
 from course_lab.corpora.download import file_digest
 from course_lab.keep import keep_result
 from course_lab.locks import RUN, TRAINING
@@ -32,7 +32,7 @@ def merge(plan: Plan, folder: Path) -> dict[str, str]:
     outcomes = {}
     for planned in plan.runs:
         source = Path(folder) / planned.key
-        if not (source / "result.json").exists():
+        if not results.is_done(source):
             continue
         experiment = planned.experiment()
         try:
@@ -40,7 +40,7 @@ def merge(plan: Plan, folder: Path) -> dict[str, str]:
             outcomes[planned.key] = _merged(content, source, results.run_folder(experiment))
         except (CourseError, Timeout) as error:
             outcomes[planned.key] = f"{REFUSED}{error}"
-        except DAMAGE as error:
+        except MALFORMED as error:
             outcomes[planned.key] = _unreadable(source, error)
     if not outcomes:
         first = plan.runs[0].key
@@ -52,7 +52,7 @@ def _merged(content: dict, source: Path, target: Path) -> str:
     target.mkdir(parents=True, exist_ok=True)
     with FileLock(target / RUN, timeout=1), FileLock(target / TRAINING, timeout=1):
         # What is here already
-        same = (target / "result.json").exists()
+        same = results.is_done(target)
         if same and results.read_result(target)["sha256"] != content["sha256"]:
             raise CourseError(f"{target} has a different result; remove one of the two")
         if (target / "arrays.npz").exists():
@@ -108,7 +108,7 @@ def keep(plan: Plan) -> dict[str, str]:
             outcomes[planned.key] = str(keep_result(now.folder))
         except CourseError as error:
             outcomes[planned.key] = f"{REFUSED}{error}"
-        except DAMAGE as error:
+        except MALFORMED as error:
             outcomes[planned.key] = _unreadable(now.folder, error)
     if not outcomes:
         raise CourseError(f"no run of {plan.path} is done; `batch run` does them")

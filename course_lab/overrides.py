@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from course_lab.experiment import ROLES, Experiment, corpus_hints
-from course_lab.parts import Part
+from course_lab.parts import Part, plain
 from course_lab.validation import accepts, hints_of, validated
 from course_lib.errors import CourseError, unknown
 
@@ -62,14 +62,14 @@ def settings_in(text: str) -> dict:
 
     Raise CourseError for anything else.
     """
+    example = '{"encoder.dropout": 0.4, "optimisation.epochs": 10}'
+    wanted = f"settings are a JSON object, such as {example}, not {text!r:.80}"
     try:
         changes = json.loads(text or "{}")
     except json.JSONDecodeError as error:
-        changes = error
+        raise CourseError(f"{wanted} ({error})") from None
     if not isinstance(changes, dict):
-        why = f" ({changes})" if isinstance(changes, Exception) else ""
-        example = '{"encoder.dropout": 0.4, "optimisation.epochs": 10}'
-        raise CourseError(f"settings are a JSON object, such as {example}, not {text!r:.80}{why}")
+        raise CourseError(wanted)
     return changes
 
 
@@ -104,15 +104,10 @@ def differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any]]
 def has_settings(value: Any) -> bool:
     """Return whether a value is a part, the optimisation, a tuple of parts or left out.
 
-    No value of a plan is.
+    A plan can give none of these.
     """
     several = isinstance(value, tuple) and any(isinstance(v, Part) for v in value)
     return is_dataclass(value) or several
-
-
-def plain(value: Any) -> Any:
-    """Return a tuple as the list that JSON makes of it."""
-    return [plain(v) for v in value] if isinstance(value, list | tuple) else value
 
 
 def _alike(old: Any, new: Any) -> bool:

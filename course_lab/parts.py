@@ -115,6 +115,13 @@ def part(kind: str, **options) -> Part:
     return Part(kind, options)
 
 
+def plain(value: Any) -> Any:
+    """Return plain data with its tuples as lists, as JSON will return them."""
+    if isinstance(value, dict):
+        return {name: plain(v) for name, v in value.items()}
+    return [plain(v) for v in value] if isinstance(value, list | tuple) else value
+
+
 @functools.cache
 def annotations(make: Callable) -> dict[str, Any]:
     """Return the annotation of every argument of a class or function, by name.

@@ -9,10 +9,10 @@ from typing import Any
 
 from course_lab import results
 from course_lab.experiment import Experiment
-from course_lab.overrides import at, differences, has_settings, override, plain, settings_in
+from course_lab.overrides import at, differences, has_settings, override, settings_in
 from course_lab.own_text import is_moved, is_own, on_text, recipe_of
+from course_lab.parts import plain
 from course_lab.recipes import name_in, profile, recipes
-from course_lib.data import folders
 from course_lib.errors import CourseError
 from course_lib.training import batches
 from course_lib.training.optimisation import OPTIONS
@@ -20,8 +20,8 @@ from course_lib.training.optimisation import OPTIONS
 LABEL = 80  # characters; longer labels become a digest
 
 # What only language models read, and what only translators do.
-OF_TEXT = ("batch", "length", "evaluation_batch", "evaluation_length", *batches.OF_TEXT)
-OF_TEXT = (*(f"optimisation.{name}" for name in OF_TEXT), "adaptation", "ranked_contexts")
+TEXT_BATCHES = ("batch", "length", "evaluation_batch", "evaluation_length", *batches.OF_TEXT)
+OF_TEXT = (*(f"optimisation.{name}" for name in TEXT_BATCHES), "adaptation", "ranked_contexts")
 OF_PAIRS = ("optimisation.max_tokens", "decoding")
 # What a run without training reads of the optimisation.
 UNTRAINED = ("epochs", "batch", "accumulate", "max_tokens", "evaluation_batch")
@@ -80,8 +80,7 @@ class Planned:
     @property
     def key(self) -> str:
         """The run's name, equal on every machine: its folder below `runs`."""
-        folder = results.run_folder(self.experiment())
-        return folder.relative_to(folders.home() / "runs").as_posix()
+        return results.key_of(self.experiment())
 
 
 def _check_read(experiment: Experiment, paths: Iterable[str]) -> None:
@@ -91,16 +90,19 @@ def _check_read(experiment: Experiment, paths: Iterable[str]) -> None:
     for path in paths:
         if {path, path.split(".")[0]} & set(OF_TEXT if e.translates else OF_PAIRS):
             kind = "translator" if e.translates else "language model"
-            raise CourseError(f"{e.name} is a {kind}, to which {path} says nothing")
+            raise CourseError(f"{e.name} is a {kind}, which does not read {path}")
         if path == "ranked_contexts" and e.adaptation is not None:
-            raise CourseError(f"{path} is of the plain evaluation; {e.name} adapts")
+            raise CourseError(
+                f"{e.name} adapts at test time, so no contexts are ranked; leave {path} off"
+            )
         setting = path.split(".")[1] if path.startswith("optimisation.") else ""
         if setting and not o.epochs and setting not in UNTRAINED:
             raise CourseError(f"{e.name} trains no epochs, so {path} is without effect")
         if setting in OF_OPTIMIZERS and not any(setting in OPTIONS[kind] for kind in kinds):
+            do = "does" if len(kinds) == 1 else "do"
             raise CourseError(
-                f"{e.name} trains with {' and '.join(sorted(kinds))}, to which {path} says "
-                "nothing; change optimisation.optimizer as well"
+                f"{e.name} trains with {' and '.join(sorted(kinds))}, which {do} not read {path}; "
+                "change optimisation.optimizer as well"
             )
 
 

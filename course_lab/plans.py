@@ -23,7 +23,7 @@ import math
 import re
 import tomllib
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from itertools import product
 from pathlib import Path
@@ -43,37 +43,37 @@ MARGIN = 2.0  # per cent, where a plan names no margin
 MOST = 5_000  # runs of a plan, which take some ten seconds to name
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The runs of a plan file, in the order in which they are to be done."""
+@dataclass(frozen=True, kw_only=True)
+class _Head:
+    """What a plan says of all its runs."""
 
-    path: Path
     title: str
-    runs: tuple[Planned, ...]
-    # What the others, the family of Holm's correction, stand beside: on each text the first that is
-    # a model there.
-    baselines: tuple[str, ...] = ()
-    margin: float = MARGIN  # per cent of perplexity that would not matter
-    hours: float | None = None  # of one core, as the plan's author estimates
+    margin: Positive = MARGIN  # per cent of perplexity that would not matter
+    hours: Positive | None = None  # of one core, as the plan's author estimates
     tuned: str = ""  # how baseline and methods were tuned, in a sentence; empty if that is not said
     missing: str = ""  # why not all of its runs are done
     slurm: Resources = Resources()  # what each run asks of a Slurm cluster
 
 
-@dataclass(frozen=True)
-class _File:
-    """A plan file has a title and tables of runs."""
+@dataclass(frozen=True, kw_only=True)
+class Plan(_Head):
+    """The runs of a plan file, in the order in which they are to be done."""
+
+    path: Path
+    runs: tuple[Planned, ...]
+    # What the others, the family of Holm's correction, stand beside: on each text the first that is
+    # a model there.
+    baselines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _File(_Head):
+    """A plan file has a head and tables of runs."""
 
     __pydantic_config__ = CONFIG
 
-    title: str
     runs: list[dict]
     baseline: str | list[str] = field(default_factory=list)
-    margin: Positive = MARGIN
-    hours: Positive | None = None
-    tuned: str = ""
-    missing: str = ""
-    slurm: Resources = Resources()
 
     def __post_init__(self):
         if self.tuned and not self.tuned.endswith("."):
@@ -152,8 +152,8 @@ def read_plan(name: str | Path) -> Plan:
         file = validated("a plan", content, _File)
         runs = _expanded(file, path.parent)
         baselines = [file.baseline] if isinstance(file.baseline, str) else file.baseline
-        told = file.margin, file.hours, file.tuned, file.missing, file.slurm
-        return Plan(path, file.title, runs, tuple(baselines), *told)
+        head = {f.name: getattr(file, f.name) for f in fields(_Head)}
+        return Plan(path=path, runs=runs, baselines=tuple(baselines), **head)
     except CourseError as error:
         raise CourseError(f"{path}: {error}") from None
 
@@ -179,8 +179,9 @@ def _expanded(file: _File, folder: Path) -> tuple[Planned, ...]:
             for planned in entry.runs(folder):
                 key = planned.key
                 if runs.setdefault(key, planned) is not planned:
-                    same = f": the profiles {asked[key]} and {entry.profile} are the same here"
-                    same *= asked[key] != entry.profile
+                    same = ""
+                    if asked[key] != entry.profile:
+                        same = f": the profiles {asked[key]} and {entry.profile} are the same here"
                     raise CourseError(f"{key} is in the plan already{same}")
                 asked[key] = entry.profile
         except CourseError as error:

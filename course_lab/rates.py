@@ -152,7 +152,7 @@ def times_of_estimates(rates: Rates, machine: str, threads: int) -> Iterator[flo
 
 def _latest() -> list[Path]:
     """Return the result files of the latest runs that were longer than those of the course."""
-    roots = (folders.home() / "runs", results.kept_folder())
+    roots = (results.runs_folder(), results.kept_folder())
     files = (path for root in roots for path in root.rglob("result.json"))
     long = [path for path in files if path.parent.name.startswith(("standard", "full", "desk"))]
     return sorted(long, key=lambda path: path.stat().st_mtime, reverse=True)[:LOOKED_AT]

@@ -46,12 +46,25 @@ class Result:
 # Folders -----------------------------------------------------------------------------------------
 
 
+def runs_folder() -> Path:
+    """Return the folder of all runs, which git ignores."""
+    return folders.home() / "runs"
+
+
+def key_of(experiment: Experiment) -> str:
+    """Return a run's name, equal on every machine: its folder below `runs`."""
+    name = f"{experiment.name}/{experiment.profile}-seed{experiment.seed}"
+    return f"{name}-{experiment.variant}" if experiment.variant else name
+
+
 def run_folder(experiment: Experiment) -> Path:
-    """Return the folder of a run's checkpoints and result, which git ignores."""
-    name = f"{experiment.profile}-seed{experiment.seed}"
-    if experiment.variant:
-        name += f"-{experiment.variant}"
-    return folders.home() / "runs" / experiment.name / name
+    """Return the folder of a run's checkpoints and result."""
+    return runs_folder() / key_of(experiment)
+
+
+def is_done(folder: Path) -> bool:
+    """Return whether a folder has a result."""
+    return (Path(folder) / "result.json").exists()
 
 
 def run_or_path(name: Path) -> Path:
@@ -60,7 +73,7 @@ def run_or_path(name: Path) -> Path:
     CourseError where neither is there; it lists finished runs. A folder that only holds other
     folders, as that of a recipe, is no run.
     """
-    for path in (Path(name).expanduser(), folders.home() / "runs" / name):
+    for path in (Path(name).expanduser(), runs_folder() / name):
         if path.is_file() or (path.is_dir() and any(inner.is_file() for inner in path.iterdir())):
             return path
     raise no_run(name)
@@ -68,7 +81,7 @@ def run_or_path(name: Path) -> Path:
 
 def no_run(name: Path) -> CourseError:
     """Return the error for the name of a run that is not there; it lists finished runs."""
-    below = folders.home() / "runs"
+    below = runs_folder()
     known = sorted(path.parent.relative_to(below).as_posix() for path in below.rglob("result.json"))
     if not known:
         return CourseError(
@@ -201,7 +214,8 @@ def read_result(folder: Path) -> dict:
     for a figure that is not finite, as a result of an older version may have.
     """
     path = Path(folder) / "result.json"
-    content = _checked(path, f"there is no result in {folder}; train it first")
+    missing = f"there is no result in {folder}; train it first"
+    content = _checked(path, missing, "restore or retrain it")
     for name, kind in PARTS.items():
         if not isinstance(content.get(name), kind):
             raise CourseError(f"{path} has no {name}, as a result has; restore or retrain it")
@@ -257,10 +271,9 @@ def read_arrays(folder: Path) -> dict[str, np.ndarray]:
 
 def read_table(name: str) -> dict:
     """Return what `write_table` kept; CourseError if it is missing or was changed by hand."""
-    return _checked(
-        kept_folder() / f"{name}.json",
-        f"no table {name} is kept in {kept_folder()}; a clone of the course has its own",
-    )
+    missing = f"no table {name} is kept in {kept_folder()}; a clone of the course has its own"
+    remedy = "restore it from a clone of the course"
+    return _checked(kept_folder() / f"{name}.json", missing, remedy)
 
 
 def tables(folder: str) -> dict[str, dict]:
@@ -273,16 +286,19 @@ def tables(folder: str) -> dict[str, dict]:
     }
 
 
-def _checked(path: Path, missing: str) -> dict:
-    """Return the content of a JSON file that has its own checksum in it."""
+def _checked(path: Path, missing: str, remedy: str) -> dict:
+    """Return the content of a JSON file that has its own checksum in it.
+
+    missing: what is said where there is no such file. remedy: what mends a damaged one.
+    """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CourseError(missing) from None
     except DAMAGED as error:
-        raise CourseError(f"{path} is not readable JSON ({error}); restore or retrain it") from None
+        raise CourseError(f"{path} is not readable JSON ({error}); {remedy}") from None
     if not isinstance(content, dict):
-        raise CourseError(f"{path} has no figures by name; restore or retrain it")
+        raise CourseError(f"{path} has no figures by name; {remedy}")
     if content.get("sha256") != _digest({k: v for k, v in content.items() if k != "sha256"}):
         raise CourseError(f"{path} does not match its own checksum; it was changed after the run")
     return content

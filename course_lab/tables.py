@@ -6,7 +6,7 @@ from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, Literal
 
 from course_lab import comparison, provenance, results
-from course_lab.batch_states import DAMAGE, checked_result
+from course_lab.batch_states import MALFORMED, checked_result
 from course_lab.planned import Planned
 from course_lab.plans import Plan
 from course_lab.recipes import elsewhere
@@ -66,44 +66,18 @@ def table_of(
     import pandas as pd
 
     # what is done
-    scores: dict[str, dict[int, float]] = {}
-    origins: dict[str, dict[int, dict]] = {}
-    digests = None
-    missing = []
-    other_files: dict[str, list[str]] = {}
-    waiting = 0
     names = models_of(plan)
     translate = plan.runs[0].experiment().translates
     figure = "BLEU" if translate else "perplexity"
     _check_apart(plan, names)
-    for model, planned in zip(names, plan.runs, strict=True):
-        try:
-            content = _result(planned)
-            changed_files = _other_files(planned, content["provenance"]) if content else []
-            score = content["metrics"][f"{split}_{figure.lower()}"] if content else None
-        except CourseError as error:
-            missing.append(f"{planned.key}: {error}")
-            continue
-        except DAMAGE as error:
-            missing.append(f"{planned.key}: its result is not readable ({error}); train it again")
-            continue
-        if content is None or score is None:
-            waiting += 1
-        else:
-            scores.setdefault(model, {})[planned.seed] = score
-            origins.setdefault(model, {})[planned.seed] = content["provenance"]
-            digests = content["provenance"].get("corpus_sha256")
-            for file in changed_files:
-                other_files.setdefault(file, []).append(planned.key)
-    if not scores:
+    done = _collected(plan, names, f"{split}_{figure.lower()}")
+    if not done.scores:
         raise CourseError(f"no run of {plan.path} is done; `batch run` does them")
-    if waiting:
-        missing.insert(0, f"{waiting} of {len(plan.runs)} runs, which are not done yet")
     # the comparison, as far as there are pairs
-    unfit = {model for model, by_seed in scores.items() if min(by_seed.values()) <= 0}
+    unfit = [model for model, by_seed in done.scores.items() if min(by_seed.values()) <= 0]
     unfit_said = f"a {figure} of 0, which has no logarithm, so that nothing compares with it"
-    missing += [f"{model}: it has {unfit_said}" for model in unfit]
-    scores = {model: scores[model] for model in names if model in scores.keys() - unfit}
+    missing = done.missing + [f"{model}: it has {unfit_said}" for model in unfit]
+    scores = {model: by_seed for model, by_seed in done.scores.items() if model not in unfit}
     baseline = baseline or _declared(plan, names) or next(iter(scores), names[0])
     margin = plan.margin if margin is None else margin
     if baseline in unfit:
@@ -124,13 +98,57 @@ def table_of(
         models = pd.concat([models, alone]).infer_objects()
     models = models.loc[list(scores)]
     # the n-grams of the same text
-    ngrams, uncounted = _ngrams_of(plan, digests, split)
+    ngrams, uncounted = _ngrams_of(plan, done.digests, split)
     missing += uncounted
-    notes = [_made_with_another(file, keys) for file, keys in other_files.items()]
+    notes = [_made_with_another(file, keys) for file, keys in done.other_files.items()]
     for model in paired:
-        if mixed := provenance.two_kinds(origins[model], origins[baseline]):
+        if mixed := provenance.two_kinds(done.origins[model], done.origins[baseline]):
             notes.append(f"{model}: {mixed}")
     return Table(models, ngrams, missing, notes, figure)
+
+
+@dataclass
+class _Done:
+    """What the runs of a plan that are done say; scores and origins are by model and seed."""
+
+    scores: dict[str, dict[int, float]] = field(default_factory=dict)  # in the plan's order
+    origins: dict[str, dict[int, dict]] = field(default_factory=dict)
+    digests: dict[str, str] | None = None  # of the splits of the text
+    missing: list[str] = field(default_factory=list)  # a sentence for what is not there
+    other_files: dict[str, list[str]] = field(default_factory=dict)  # keys of runs by changed file
+
+
+def _collected(plan: Plan, names: list[str], metric: str) -> _Done:
+    """Return what the runs of a plan that are done say of a metric.
+
+    names: of the model of each run.
+    """
+    done = _Done()
+    waiting = 0
+    for model, planned in zip(names, plan.runs, strict=True):
+        try:
+            content = _result(planned)
+            changed_files = _other_files(planned, content["provenance"]) if content else []
+            score = content["metrics"][metric] if content else None
+        except CourseError as error:
+            done.missing.append(f"{planned.key}: {error}")
+            continue
+        except MALFORMED as error:
+            why = f"its result is not readable ({error}); train it again"
+            done.missing.append(f"{planned.key}: {why}")
+            continue
+        if content is None or score is None:
+            waiting += 1
+        else:
+            done.scores.setdefault(model, {})[planned.seed] = score
+            done.origins.setdefault(model, {})[planned.seed] = content["provenance"]
+            done.digests = content["provenance"].get("corpus_sha256")
+            for file in changed_files:
+                done.other_files.setdefault(file, []).append(planned.key)
+    if waiting:
+        done.missing.insert(0, f"{waiting} of {len(plan.runs)} runs, which are not done yet")
+    done.scores = {model: done.scores[model] for model in names if model in done.scores}
+    return done
 
 
 def without_results(plan: Plan, split: Split = "test") -> Table:
@@ -338,10 +356,10 @@ def _made_with_another(file: str, keys: list[str]) -> str:
 def _result(planned: Planned) -> dict | None:
     """Return the result of a run, from its own folder or else from the kept ones, if there is one.
 
-    Raises CourseError where it is damaged or another experiment's, else one of DAMAGE.
+    Raises CourseError where it is damaged or another experiment's, else one of MALFORMED.
     """
     experiment = planned.experiment()
     for folder in (results.run_folder(experiment), results.kept_folder() / planned.key):
-        if (folder / "result.json").exists():
+        if results.is_done(folder):
             return checked_result(folder, experiment)
     return None

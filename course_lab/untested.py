@@ -49,7 +49,7 @@ def read(runs: Iterable[Planned]) -> list[Any]:
     Raises CourseError for a result that is damaged.
     """
     planned = list(runs)
-    here = [(results.kept_folder() / run.key / "result.json").exists() for run in planned]
+    here = [results.is_done(results.kept_folder() / run.key) for run in planned]
     say_how_many(here.count(False), len(here))
     pairs = zip(planned, here, strict=True)
     return [results.read_kept(run.key) if kept else Blank() for run, kept in pairs]

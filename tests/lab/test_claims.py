@@ -301,7 +301,8 @@ def test_the_minutes_of_a_budget_are_those_of_cores_where_there_are_any():
 
     def budget(*origins):
         runs = [SimpleNamespace(content={"provenance": origin}) for origin in origins]
-        return leaderboard.budget(SimpleNamespace(settings={"one": dict(enumerate(runs))}), "one")
+        of = SimpleNamespace(settings={"one": dict(enumerate(runs))}, first=lambda _: runs[0])
+        return leaderboard.budget(of, "one")
 
     assert budget(gpu, cpu, gpu) == "3 M tokens, 20 min × 2"
     assert budget(gpu, gpu) == "3 M tokens, 1 min on a GPU"
@@ -378,7 +379,11 @@ def test_texts_of_ones_own_runs_are_counted_and_damage_stops_nothing(kept, tmp_p
     (row,) = results.read_table("ngrams")["rows"]
     assert row["test"]["Kneser-Ney 5"] > 1 and "not read" in done.output
     table = tmp_path / "ngrams.json"
-    table.write_text(table.read_text().replace("unigram", "unigrams", 1))
+    whole = table.read_text()
+    table.write_text("{")
+    with pytest.raises(CourseError, match="restore it from a clone of the course"):
+        evidence.count_ngrams()
+    table.write_text(whole.replace("unigram", "unigrams", 1))
     before = table.read_text()
     with pytest.raises(CourseError, match="its own checksum"):
         evidence.count_ngrams()
@@ -764,6 +769,16 @@ def test_a_verdict_names_the_tests_that_it_comes_from(name, verdict, one_sided, 
 def test_half_of_a_text_is_no_whole_text():
     half = '{"kind": "wikitext-2", "options": {"half": "first"}}'
     assert [evidence.tier_of(text, False) for text in (PTB, half)] == ["desk", "small"]
+
+
+def test_a_run_on_another_text_is_found_by_its_plan(kept, tmp_path):
+    kept("docstrings/transformer-128/tied", 1, 50.0, {"corpus": "ptb"})
+    plan = tmp_path / "other.toml"
+    plan.write_text(
+        'title = "t"\n[[runs]]\nrecipes = ["docstrings/transformer-128/tied"]\ncorpus = "ptb"\n'
+    )
+    ((_, run),) = evidence.of_plan(evidence.read(), plan)
+    assert run is not None and run.perplexity("test") == 50.0
 
 
 def test_the_hours_of_a_plan_are_those_of_its_kept_runs(kept):

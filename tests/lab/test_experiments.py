@@ -77,7 +77,7 @@ def test_every_kind_of_part_builds_from_json():
     assert Experiment.from_dict(json.loads(json.dumps(apart.to_dict()))) == apart
     built = apart.build(20)
     assert built.words.constraint == "unit" and built.output_layer.words.V.shape == (8, 8)
-    with pytest.raises(CourseError, match="tied, it predicts with `words`"):
+    with pytest.raises(CourseError, match="is tied and predicts with `words`"):
         apart.change(tied=True)
     nothing = experiment.change(objectives=())
     assert Experiment.from_dict(json.loads(json.dumps(nothing.to_dict()))) == nothing

@@ -259,6 +259,7 @@ def test_a_damaged_or_missing_result_is_told_and_concerns_no_other(plan, copied)
     assert count == f"1 of {len(plan.runs)} runs, which are not done yet"
     assert told.startswith(damaged) and "checksum" in told
     assert table.models.loc["tied", "n"] == 2
+    assert list(table.models.index) == list(dict.fromkeys(tables.models_of(plan)))
 
 
 def test_results_that_no_table_can_be_made_of_are_told_each(plan, copied):
@@ -356,6 +357,14 @@ def test_a_model_without_a_figure_costs_the_others_nothing(tmp_path, monkeypatch
     assert names[0] not in table.models.index and table.models.n[names[1]] > 1
     said = " ".join(table.missing)
     assert "test_bleu" in said and f"{names[0]}: it has a BLEU of 0" in said
+    # two such models are told in the order of the plan
+    for model, planned in runs:
+        if model in (names[1], names[3]):
+            figures = {"test_perplexity": 9.0, "valid_perplexity": 9.0, "test_bleu": 0.0}
+            results.write_result(tmp_path / planned.key, planned.experiment(), [], figures, {})
+    missing = tables.table_of(plan, baseline=names[2]).missing
+    said = [sentence.split(":")[0] for sentence in missing if "BLEU of 0" in sentence]
+    assert said == [names[0], names[1], names[3]]
     with pytest.raises(CourseError, match=f"the baseline {names[0]} has a BLEU of 0"):
         tables.table_of(plan, baseline=names[0])
 

@@ -347,7 +347,7 @@ def test_words_that_are_tied_to_the_end_are_a_tied_run(experiment, tmp_path, rul
     counts = [sum(p.numel() for p in r.model.parameters()) for r in (tied, part_of_it)]
     assert counts[1] - counts[0] == matrix
     assert "input_geometry" in part_of_it.metrics
-    with pytest.raises(CourseError, match="tied, it predicts with `words`, not `output_words`"):
+    with pytest.raises(CourseError, match="is tied and predicts with `words`; leave"):
         part_of_it.experiment.change(output_words=part("FullWords"))
 
 
