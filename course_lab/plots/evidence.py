@@ -23,27 +23,26 @@ KNOB_NAMES = {"c, k": "c, k (GSS)", "components": "components (MoS)"}  # where a
 KNOB_NAMES |= {"latent dropout": "dropout (MoS)", "output layer": "softmax exchanged"}
 PALE = 0.3  # how opaque the marks are that are no evidence
 RANK_TICKS = (10, 25, 50, 100, 200, 500, 1_000, 2_500, 5_000, 10_000)
+RING = {"facecolor": PAPER, "edgecolor": INK, "zorder": 3}  # a published figure
 # The number of the colour and marker of a tier.
 TIER_STYLE = {"at scale": 0, "desk": 1, "small": 2, "another model": 3}
 
 
-def _numbered_cells(ax, shade, numbers, darkest: float) -> None:
-    """Draw a cell for each entry of two tables: a shade, up to `darkest`, and a number but 0."""
-    seaborn.heatmap(
-        shade,
-        annot=np.where(numbers > 0, numbers.astype(str), ""),
-        fmt="",
-        annot_kws={"fontsize": 9, "color": INK},
-        cmap=seaborn.light_palette(COLOURS[0], as_cmap=True),
-        vmin=0,
-        vmax=darkest,
-        linewidths=1,
-        linecolor=PAPER,
-        cbar=False,
-        ax=ax,
-    )
-    ax.grid(False)
-    ax.tick_params(left=False, bottom=False)
+def _finished(figure: Figure, title: str, columns: int = 0, note: str | None = None) -> Figure:
+    """Return a figure with its title above it and its legend, in so many columns, below it.
+
+    columns: 0 for no legend. note: what stands above the legend.
+    """
+    figure.suptitle(textwrap.fill(title, WIDTH))
+    if columns:
+        figure.legend(loc="outside lower center", ncols=columns, title=note)
+    return figure
+
+
+def _name_rows(ax, names, **look) -> None:
+    """Name the places 0, 1, … of an axis, from above."""
+    ax.set_yticks(np.arange(len(names)), names, **look)
+    ax.set_ylim(len(names) - 0.5, -0.5)
 
 
 def _written_out(axis, subs) -> None:
@@ -66,8 +65,7 @@ def beside(rows, lines, xlabel: str, title: str) -> Figure:
     for i, (name, value) in enumerate(lines.items()):
         ax.axvline(value, color=INK, linestyle=(":", "--", "-.")[i % 3], linewidth=1.1, label=name)
     if rows.published.notna().any():
-        ring = {"marker": "o", "s": 52, "facecolor": PAPER, "edgecolor": INK, "zorder": 3}
-        ax.scatter(rows.published, places, label="published", **ring)
+        ax.scatter(rows.published, places, 52, marker="o", label="published", **RING)
     for tier, number in TIER_STYLE.items():
         ours = rows[(rows.tier == tier) & rows.ours.notna()]
         if len(ours):
@@ -75,19 +73,16 @@ def beside(rows, lines, xlabel: str, title: str) -> Figure:
             style = {"color": COLOURS[number], "fmt": MARKERS[number], "capsize": 4, "zorder": 4}
             at = places[rows.index.isin(ours.index)]
             ax.errorbar(ours.ours, at, xerr=reach, label=f"ours, {tier}", **style)
-    ax.set_yticks(places, rows.index, fontsize=9.5)
-    ax.set_ylim(len(rows) - 0.5, -0.5)
+    _name_rows(ax, rows.index, fontsize=9.5)
     ax.set_xscale("log")
     low, high = ax.get_xlim()
     _written_out(ax.xaxis, (1, 1.5, 2, 3, 4, 6, 8))
     if high < 2.5 * low:  # hardly any of these would be a tick
         ax.xaxis.set_major_locator(AutoLocator())
     _name_axes(ax, xlabel, "", "")
-    figure.suptitle(textwrap.fill(title, WIDTH))
     alone = (rows.ours.notna() & rows.low.isna()).any()
     said = "without a bar: one seed" if alone else None
-    figure.legend(loc="outside lower center", ncols=3, title=said)
-    return figure
+    return _finished(figure, title, 3, said)
 
 
 def tested_claims(table, title: str) -> Figure:
@@ -103,8 +98,7 @@ def tested_claims(table, title: str) -> Figure:
     figure, ax = panels(height=1.5 + 0.46 * len(rows))
     places = np.arange(len(rows))
     ax.axvline(0, color=INK, linewidth=0.9)
-    ring = {"marker": "D", "s": 34, "facecolor": PAPER, "edgecolor": INK, "zorder": 3}
-    ax.scatter(rows.published, places, label="published", **ring)
+    ax.scatter(rows.published, places, 34, marker="D", label="published", **RING)
     for kind, meaning in kinds.items():
         label = f"ours: {kind}"
         for is_interim in (False, True):
@@ -127,13 +121,10 @@ def tested_claims(table, title: str) -> Figure:
     ax.set_xticks(list(ticks), list(ticks.values()), fontsize=8.5)
     ax.minorticks_off()
     said = [f"{says[:-1]} ({paper})" for says, paper in zip(rows.says, rows.paper, strict=True)]
-    ax.set_yticks(places, [textwrap.fill(line, 44) for line in said], fontsize=8.5)
-    ax.set_ylim(len(rows) - 0.5, -0.5)
+    _name_rows(ax, [textwrap.fill(line, 44) for line in said], fontsize=8.5)
     _name_axes(ax, "method against baseline", "", "")
-    figure.suptitle(textwrap.fill(title, WIDTH))
     hollow = "hollow: interim, fewer than five pairs" if (rows.interim != "").any() else None
-    figure.legend(loc="outside lower center", ncols=3, title=hollow)
-    return figure
+    return _finished(figure, title, 3, hollow)
 
 
 def turned(ours, printed, title: str) -> Figure:
@@ -265,13 +256,10 @@ def centring(table, title: str) -> Figure:
     hollow = {"markerfacecolor": PAPER, "markersize": 8, "label": "without its mean row"}
     ax.plot(table.centred, places, MARKERS[1], color=COLOURS[1], zorder=3, **hollow)
     names = [textwrap.fill(name, 46, break_on_hyphens=False) for name in table.index]
-    ax.set_yticks(places, names, fontsize=9)
-    ax.set_ylim(len(table) - 0.5, -0.5)
+    _name_rows(ax, names, fontsize=9)
     ax.set_xlim(left=min(0, table.centred.min()) - 0.01)
     _name_axes(ax, "mean Spearman's ρ", "", "")
-    figure.suptitle(textwrap.fill(title, WIDTH))
-    figure.legend(loc="outside lower center", ncols=2)
-    return figure
+    return _finished(figure, title, columns=2)
 
 
 def off_half(counts, title: str) -> Figure:
@@ -293,9 +281,7 @@ def off_half(counts, title: str) -> Figure:
         ax.bar(at, share, width, color=COLOURS[i], hatch=hatch, edgecolor=PAPER, label=kind)
     ax.set_xticks(places)
     _name_axes(ax, f"lists off half of {counts.lists.max()}", "share of the pairs of runs", "")
-    figure.suptitle(textwrap.fill(title, WIDTH))
-    figure.legend(loc="outside lower center", ncols=2)
-    return figure
+    return _finished(figure, title, columns=2)
 
 
 def win_matrices(matrices: "Mapping[str, pd.DataFrame]", lists: int, title: str) -> Figure:
@@ -308,8 +294,7 @@ def win_matrices(matrices: "Mapping[str, pd.DataFrame]", lists: int, title: str)
     figure, axes = panels(len(matrices), height=2.0 + 0.32 * models, squeeze=False)
     for ax, (name, matrix) in zip(axes.flat, matrices.items(), strict=True):
         wins(matrix, lists, name, ax)
-    figure.suptitle(textwrap.fill(title, WIDTH))
-    return figure
+    return _finished(figure, title)
 
 
 def wins_beside(matrices: "Mapping[str, pd.DataFrame]", lists: int, title: str) -> Figure:
@@ -331,8 +316,7 @@ def wins_beside(matrices: "Mapping[str, pd.DataFrame]", lists: int, title: str) 
             number.set_fontsize(6.5)
         _name_axes(ax, "against", "", name)
         labels = numbers  # the names stand once
-    figure.suptitle(textwrap.fill(title, WIDTH))
-    return figure
+    return _finished(figure, title)
 
 
 def shares(table, title: str) -> Figure:
@@ -341,14 +325,28 @@ def shares(table, title: str) -> Figure:
     table: the DataFrame of `corpora.similarity.overlap`.
     """
     figure, ax = panels(height=2.6 + 0.3 * len(table))
-    _numbered_cells(ax, table, (100 * table).round().astype(int), darkest=1.4)
+    per_cent = (100 * table).round().astype(int)
+    seaborn.heatmap(
+        table,
+        annot=np.where(per_cent > 0, per_cent.astype(str), ""),
+        fmt="",
+        annot_kws={"fontsize": 9, "color": INK},
+        cmap=seaborn.light_palette(COLOURS[0], as_cmap=True),
+        vmin=0,
+        vmax=1.4,  # so that the numbers stand out from the darkest cell
+        linewidths=1,
+        linecolor=PAPER,
+        cbar=False,
+        ax=ax,
+    )
+    ax.grid(False)
+    ax.tick_params(left=False, bottom=False)
     middle = np.arange(len(table)) + 0.5
     turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
     ax.set_xticks(middle, table.columns, fontsize=9.5, **turned)
     ax.set_yticks(middle, table.index, fontsize=9.5, rotation=0)
     _name_axes(ax, "is in this list, too", "% of the pairs of", "")
-    figure.suptitle(textwrap.fill(title, WIDTH))
-    return figure
+    return _finished(figure, title)
 
 
 def numbered_points(x, y, names, xlabel: str, ylabel: str, title: str) -> Figure:
@@ -440,9 +438,7 @@ def priced(table, on_front, xlabel: str, title: str) -> Figure:
         told = f"{above} setting{'s' * (above > 1)} above, up to {table.perplexity.max():,.0f}"
         ax.text(0.99, 0.97, told, transform=ax.transAxes, ha="right", va="top", fontsize=8.5)
     _name_axes(ax, xlabel, "test perplexity", "")
-    figure.suptitle(textwrap.fill(title, WIDTH))
-    figure.legend(loc="outside lower center", ncols=2)
-    return figure
+    return _finished(figure, title, columns=2)
 
 
 def multiples(table, title: str) -> Figure:
@@ -456,14 +452,10 @@ def multiples(table, title: str) -> Figure:
     reach = [table.ratio - table.low, table.high - table.ratio]
     ours = {"fmt": MARKERS[0], "capsize": 4, "color": COLOURS[0], "label": "ours"}
     ax.errorbar(table.ratio, places, xerr=np.array(reach), **ours)
-    ring = {"marker": "D", "s": 40, "facecolor": PAPER, "edgecolor": INK, "zorder": 3}
-    ax.scatter(table.published, places, label="published, on a GPU", **ring)
-    ax.set_yticks(places, table.method)
-    ax.set_ylim(len(table) - 0.5, -0.5)
+    ax.scatter(table.published, places, 40, marker="D", label="published, on a GPU", **RING)
+    _name_rows(ax, table.method)
     _name_axes(ax, "times the softmax", "", "")
-    figure.suptitle(textwrap.fill(title, WIDTH))
-    figure.legend(loc="outside lower center", ncols=2)
-    return figure
+    return _finished(figure, title, columns=2)
 
 
 def grids(cells, title: str) -> Figure:
@@ -490,8 +482,7 @@ def grids(cells, title: str) -> Figure:
         ax.tick_params(axis="x", rotation=0)
         ax.tick_params(axis="y", rotation=0)
         _name_axes(ax, "c", "k", "Press' rank" if column == "rank" else "test perplexity")
-    figure.suptitle(textwrap.fill(title, WIDTH))
-    return figure
+    return _finished(figure, title)
 
 
 def kinds(table, title: str) -> Figure:
@@ -510,10 +501,7 @@ def kinds(table, title: str) -> Figure:
         reach = np.array([rows.rho - rows.low, rows.high - rows.rho])
         left.errorbar(rows.rho, places, xerr=reach, capsize=2, label=kind, **style)
         right.plot(rows.frequency, places, **style)
-    left.set_yticks(np.arange(len(lists)), lists, fontsize=9)
-    left.set_ylim(len(lists) - 0.5, -0.5)
+    _name_rows(left, lists, fontsize=9)
     _name_axes(left, "ρ with the judgements", "", "")
     _name_axes(right, "ρ of cosine and frequency", "", "")
-    figure.suptitle(textwrap.fill(title, WIDTH))
-    figure.legend(loc="outside lower center", ncols=3)
-    return figure
+    return _finished(figure, title, columns=3)
