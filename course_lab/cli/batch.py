@@ -151,7 +151,7 @@ def table(
             print(f"missing: {sentence}")
         for sentence in outcome.notes:
             print(f"note: {sentence}")
-        if plot is not None and outcome.models["difference"].isna().all():
+        if plot is not None and not any(outcome.models["difference"].notna()):
             print("picture: none, for no model has a difference")
         elif plot is not None:
             path = plot if number == 1 else plot.with_stem(f"{plot.stem}-{number}")

@@ -95,7 +95,7 @@ def first_places(
     rows = as_matrix(W)
     centred = rows - rows.mean(0)
     middle = (centred @ _whitening(centred)).norm(dim=1)
-    words = middle.argsort()[:asked].cpu().numpy()
+    words = middle.argsort()[:asked].tolist()
     verdicts = argmaxable_words(W, bias, words=words, time_limit=seconds, progress=progress)
     return FirstPlaces(verdicts.unargmaxable, len(verdicts.undecided), len(words), verdicts.weights)
 
