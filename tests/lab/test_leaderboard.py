@@ -15,6 +15,12 @@ SECOND = f"{TIED}/second-session"
 TEXT = '{"kind": "ptb", "options": {}}'
 
 
+class Results(SimpleNamespace):
+    """Runs by setting and seed."""
+
+    first = evidence.Evidence.first
+
+
 def told(tokens: float, setting: Setting, change: dict | None = None) -> SimpleNamespace:
     """Return a run of so many tokens."""
     origin = {"device": "AMD EPYC", "threads": 1, "wall_seconds": 60, "tokens_seen": tokens}
@@ -27,7 +33,7 @@ def test_a_budget_names_what_a_first_session_read():
     first, second = (Setting(name, "standard", "", TEXT) for name in (TIED, SECOND))
     settings = {first: {1: told(37e6, first), 2: told(39e6, first)}}
     settings |= {second: {1: told(16e6, second)}}
-    of = SimpleNamespace(settings=settings)
+    of = Results(settings=settings)
     assert leaderboard.budget(of, first) == "38 M tokens, 1 min × 1"
     said = leaderboard.budget(of, second)
     assert said == f"16 M tokens, 1 min × 1, after 38 M tokens of `{TIED}`"
@@ -40,7 +46,7 @@ def test_a_first_session_is_that_of_the_same_settings():
     first, small = (Setting(TIED, "standard", variant, TEXT) for variant in ("", "size=300"))
     second = Setting(SECOND, "standard", "size=300", TEXT)
     settings = {first: {1: told(37e6, first)}, second: {1: told(16e6, second, {"size": 300})}}
-    of = SimpleNamespace(settings=settings)
+    of = Results(settings=settings)
     assert leaderboard.budget(of, second).endswith(f"`{TIED} size=300` that is not kept")
     settings[small] = {1: told(5e6, small, {"size": 300})}
     assert leaderboard.budget(of, second).endswith(f"after 5 M tokens of `{TIED} size=300`")
