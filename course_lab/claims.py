@@ -171,7 +171,7 @@ def _test(
         theirs = dict.fromkeys(ours, baseline)
         shared = ours.keys()
     seeds = tuple(sorted(shared))
-    tier = "at scale" if at_scale else next(iter(of.settings[method].values())).tier
+    tier = "at scale" if at_scale else of.first(method).tier
     why_not = against(of, tier, plain, len(seeds))
     if not at_scale:
         why_not = claim.withdrawn or why_not
@@ -186,12 +186,11 @@ def _test(
 def _two_precisions(of: Evidence, method: Setting, baseline: Setting) -> str:
     """Return a sentence on two models that were trained in different precisions; "" for one."""
     first, second = (
-        next(iter(of.settings[side].values())).experiment["optimisation"]["precision"]
-        for side in (method, baseline)
+        of.first(side).experiment["optimisation"]["precision"] for side in (method, baseline)
     )
     if first == second:
         return ""
-    return f"`{_name(method)}` was trained in {first}, and `{_name(baseline)}` in {second}"
+    return f"`{method.label}` was trained in {first}, and `{baseline.label}` in {second}"
 
 
 def against(of: Evidence, tier: Tier, plain: Setting, pairs: int) -> str:
@@ -199,7 +198,7 @@ def against(of: Evidence, tier: Tier, plain: Setting, pairs: int) -> str:
 
     plain: the setting of its baseline; pairs: of seeds that both sides have.
     """
-    translates = "test_bleu" in next(iter(of.settings[plain].values())).content["metrics"]
+    translates = "test_bleu" in of.first(plain).content["metrics"]
     if tier == "small":
         return "both models were trained on a part of a text only"
     if tier == "desk" and not translates:
@@ -279,8 +278,8 @@ def verdict_of(row: Any) -> str:
 
 def _told(test: Test) -> dict:
     """Return what a row of the ledger says of a comparison."""
-    row = {"tier": test.tier, "method": _name(test.method), "n": len(test.seeds)}
-    row["baseline"] = _name(test.baseline) if isinstance(test.baseline, Setting) else test.baseline
+    row = {"tier": test.tier, "method": test.method.label, "n": len(test.seeds)}
+    row["baseline"] = test.baseline.label if isinstance(test.baseline, Setting) else test.baseline
     row |= {"text": evidence.title_of(test.method.text), "tried": "{} / {}".format(*test.tried)}
     row |= {"seeds": " ".join(map(str, test.seeds)), "note": test.note}
     if len(test.seeds):
@@ -298,10 +297,6 @@ def _elsewhere_said(claim: Claim, others: Sequence[Test], margin: float) -> str:
             p = comparison.p_value(test.differences)
             said.append(kind_of(verdict(claim.expects, test.differences, p, margin)))
     return ", ".join(f"{said.count(kind)} {kind}" for kind in VERDICTS if kind in said)
-
-
-def _name(setting: Setting) -> str:
-    return " ".join(part for part in setting[:3] if part)
 
 
 def margin_of(printed: Sequence[float], expects: Expected) -> float:
