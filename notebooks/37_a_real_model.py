@@ -63,6 +63,7 @@ from course_lab import plots
 from course_lab.examine import tour
 from course_lab.progress import check
 
+pd.set_option("display.max_colwidth", None)
 live = tour.is_here() and PROFILE != "smoke"
 figures = tour.tour(THREADS) if live else tour.kept()
 

@@ -37,7 +37,7 @@ REMEMBERED = {  # by lesson: the words of `What we saw` before the number that a
     "5": "the rare words have a mean cosine of",
     "6": "in those of the list by",
     "7": "changes the test perplexity of the best plain LSTM by",
-    "8": "in those of the list by",
+    "8": "the mean vector can have a share of at most",
     "9": "d = 64: MoS, K = 4 − MoC, K = 4:",
     "10": "and moves its perplexity by",
     "11": "in those of the list by",
