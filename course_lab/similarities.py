@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.stats import rankdata
 
-from course_lab import comparison, evidence, published, results
+from course_lab import comparison, evidence, families, published, results
 from course_lab.corpora import similarity
 from course_lab.corpora.similarity import Benchmark
 from course_lab.evidence import Evidence, Run
 from course_lab.pair_cosines import COSINES, COUNTS, KINDS
-from course_lab.recipes import recipes
 from course_lab.statistics import Correlation, spearman, wins
 from course_lab.statistics import written as with_interval
 from course_lib.errors import CourseError
@@ -195,8 +194,7 @@ def compared(
     # A greater ρ is better, and `verdict` takes less for better: what is tested is ρ lost.
     lost = {m: (100 * (means.loc[baseline] - means.loc[m])).dropna() for m in means.index}
     lost = {m: values for m, values in lost.items() if m != baseline and len(values) > 1}
-    members = [name for name in recipes if evidence.family_of(name) == family]
-    declared = {evidence.parts_of(name)[1] for name in members} - {baseline}
+    declared = families.declared(family, baseline)
     rows = comparison.tested(lost, MARGIN, family=len(declared | lost.keys()))
     for method, row in rows.items():
         row |= {"difference": -row["difference"], "low": -row["high"], "high": -row["low"]}

@@ -51,7 +51,7 @@ import pandas as pd
 from IPython.display import Markdown, display
 from scipy.stats import binomtest
 
-from course_lab import claims, evidence, plots, similarities
+from course_lab import claims, evidence, families, plots, similarities
 from course_lab.corpora import similarity
 from course_lab.progress import check
 from course_lab.statistics import spearman_interval, written
@@ -398,11 +398,17 @@ if len(wins):
 # A count of wins uses only the sign of each difference. The mean $\rho$ over the lists that count uses its size, too.
 # The next table has the difference of the mean $\rho$ from the softmax in hundredths, for runs that share a seed,
 # tested as in [notebook 23](23_run_a_batch.ipynb). *Raw* and *centred* stand side by side. The last column has the
-# difference of perplexity over the same seeds, in per cent.
+# difference of perplexity over the same seeds, in per cent. A method that computes in another precision than the
+# softmax has it in brackets: its difference may come from the precision.
 
 # %%
-table = similarities.compared(fair, family)
-raw_table = similarities.compared(fair, family, "rho")
+within = evidence.family_of
+runs = [r for r in of.runs if within(r.setting.recipe) == family]
+marks = families.other_precisions(runs)
+table = similarities.compared(fair, family).rename(marks)
+raw_table = similarities.compared(fair, family, "rho").rename(marks)
+
+# %%
 ends = ["difference", "low", "high"]
 costs = ["perplexity", "perplexity low", "perplexity high"]
 spans = {"raw": raw_table[ends], "centred": table[ends],
