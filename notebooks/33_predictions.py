@@ -50,7 +50,7 @@ CONTEXTS = [1, 8, 15]  # numbers of the contexts that are not folded up
 import numpy as np  # noqa: I001
 from IPython.display import HTML, Markdown, display
 
-from course_lab import evidence, families, likely_words, plots
+from course_lab import claims, evidence, families, likely_words, plots
 from course_lab import predictions, published, token_gains
 from course_lab.progress import check
 from course_lab.tables import with_ngrams
@@ -271,7 +271,11 @@ if len(curves):
         f"of the word in training. {title}. The {len(names)} methods that "
         f"differ most: {', '.join(names)}.",
     )
-display(Markdown(frequency))
+interim = int((surely.n < claims.ENOUGH).sum())
+display(Markdown(
+    f"{frequency} Of the {len(surely)} rows below, {interim} are interim, "
+    f"by fewer than {claims.ENOUGH} pairs of seeds."
+))  # fmt: skip
 surely.round(2) if len(surely) else None
 
 # %% [markdown]
