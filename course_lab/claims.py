@@ -77,7 +77,7 @@ class Test:
     differences: np.ndarray  # 100 log(method / baseline), a number for each seed
     tried: tuple[int, int]  # settings from which method and baseline were chosen
     against: str  # why it is no evidence; empty if it is
-    note: str = ""  # what its pairs do not share though one seed has both
+    note: str = ""  # what the claim's comparisons leave open, and what these pairs do not share
 
 
 # The comparisons ---------------------------------------------------------------------------------
@@ -126,6 +126,9 @@ def _elsewhere(claim: Claim, of: Evidence) -> Iterable[Test]:
     contexts: dict[tuple, dict[str, list[Setting]]] = {}
     for setting, seeds in of.settings.items():
         runs = [run for run in seeds.values() if run.figure(claim.figure) is not None]
+        if claim.optimizers:
+            by = claim.optimizers
+            runs = [run for run in runs if run.experiment["optimisation"]["optimizer"] in by]
         if runs:  # the earlier ones of a setting may lack a figure that was thought of later
             contexts.setdefault(runs[0].context, {}).setdefault(runs[0].method, []).append(setting)
     for methods in contexts.values():
@@ -153,7 +156,7 @@ def _test(
     at_scale: whether the two are the paper's own experiment.
     """
     ours = _values(of.settings[method], claim.figure)
-    plain, note = method, ""
+    plain, note = method, claim.note
     if isinstance(baseline, Setting):
         plain = baseline
         theirs = _values(of.settings[baseline], claim.figure)
@@ -165,8 +168,9 @@ def _test(
         if claim.figure == TIME:  # the times of two machines say nothing of two methods
             machine = provenance.machine
             shared = {seed for seed in shared if machine(mine[seed]) == machine(other[seed])}
-        note = provenance.two_kinds({seed: mine[seed] for seed in shared}, other)
-        note = "; ".join(filter(None, (note, _two_precisions(of, method, baseline))))
+        kinds = provenance.two_kinds({seed: mine[seed] for seed in shared}, other)
+        precisions = _two_precisions(of, method, baseline)
+        note = "; ".join(filter(None, (note, kinds, precisions)))
     else:
         theirs = dict.fromkeys(ours, baseline)
         shared = ours.keys()
@@ -244,6 +248,7 @@ def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS) -> "pd.DataFrame":
     for claim in claims:
         printed = claim.published_differences()
         row: dict[str, Any] = {"paper": claim.paper, "place": claim.place, "says": claim.says}
+        row["interim"] = ""
         row["figure"] = "" if claim.needs else NAMES.get(claim.figure, claim.figure)
         row["published"] = float(np.mean(printed)) if printed else np.nan
         first = next(iter(tested[claim.name]), None)
@@ -260,13 +265,13 @@ def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS) -> "pd.DataFrame":
         else:
             why = first.against if first is not None else claim.needs or NO_RUNS
             row |= {"verdict": "untested", "why": why}
-        rows[claim.name] = {"interim": ""} | row
+        rows[claim.name] = row
     return pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS)
 
 
 def _interim(said: str, pairs: int) -> str:
     """Return how many pairs a verdict has of those that it is to have; "" if it has them."""
-    if pairs >= ENOUGH or kind_of(said) in ("undecided", "untested"):
+    if pairs >= ENOUGH or kind_of(said) == "undecided":
         return ""
     return f"{pairs} of {ENOUGH} pairs"
 

@@ -26,6 +26,8 @@ class Claim:
     baseline: str | float = "tied"  # a number is a level with which the figure is compared
     figure: str = "test_perplexity"  # a path of `evidence.Run.figure`
     metric: str = "perplexity"  # of published.csv
+    optimizers: tuple[str, ...] = ()  # of the models that it speaks of; any if empty
+    note: str = ""  # what every comparison of it leaves open
     needs: str = ""  # why no comparison of runs tests it
     withdrawn: str = ""  # why runs in other contexts than the paper's are no evidence for it
 
@@ -78,6 +80,10 @@ BOUNDED = (
 UNSEARCHED = (
     "rows outside the paper's own model are withdrawn as evidence until the plan desk-tuning has "
     "searched the prior's scale: the singular values hardly move from where it lets them begin"
+)
+LENGTHS = (
+    "shorter rows alone raise I₁ and lower I₂, and the rows of the two models differ in length, so "
+    "that the size of the difference is not that of the shape"
 )
 OURS = "own"  # stands for a paper's key where none of the five says so
 
@@ -147,6 +153,7 @@ CLAIMS = (
         method="tied",
         baseline=0.9,
         figure="geometry/positive_share",
+        optimizers=("adam", "adamw"),
     ),
     Claim(
         "gao2019-perplexity",
@@ -279,6 +286,7 @@ CLAIMS = (
         method="spectrum-control",
         figure="geometry/I1",
         metric="isotropy-i1",
+        note=LENGTHS,
     ),
     Claim(
         "wang2020-isotropy-2",
@@ -288,6 +296,7 @@ CLAIMS = (
         method="spectrum-control",
         figure="geometry/I2",
         metric="isotropy-i2",
+        note=LENGTHS,
     ),
     Claim(
         "wang2020-bleu",

@@ -400,13 +400,6 @@ def flatness(content: dict) -> float | None:
     return float(np.median(values) / max(values)) if values else None
 
 
-def gap(content: dict) -> float | None:
-    """Return test perplexity over training perplexity at the best epoch."""
-    best = content["metrics"].get("best_epoch", 0)
-    trained = {epoch["epoch"]: epoch["train_perplexity"] for epoch in content["epochs"]}
-    return content["metrics"]["test_perplexity"] / trained[best] if best in trained else None
-
-
 def watched_elsewhere(content: dict) -> float | None:
     """Return the probability that watched words are given, together, where another word follows."""
     told = content["metrics"].get("predictions", {}).get("watched", {})
@@ -427,7 +420,6 @@ def similarity(content: dict, score: str = "rho") -> float | None:
 FIGURES = {
     "seconds an epoch": seconds_an_epoch,
     "flatness": flatness,
-    "test / train": gap,
     "watched words elsewhere": watched_elsewhere,
     "word similarity": similarity,
     "centred similarity": partial(similarity, score="rho_centred"),

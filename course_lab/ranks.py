@@ -138,7 +138,7 @@ def interventions(table: "pd.DataFrame", figure: str = "perplexity") -> "pd.Data
     a recipe's own layer against the tied softmax. Columns: knob, its values; effective rank (ε =
     1e-3) and rank as ratios; at least, whether the number of contexts limits the rank; the
     difference of the figure's logarithm in per cent by pairs of seeds, with its interval where
-    there are two pairs; n pairs; p, corrected by Holm over all that is `declared`; evidence,
+    there are two pairs; n pairs; p, corrected by Holm over `count_planned`; evidence,
     whether there are two pairs and a reference on a whole text that beats counting; text; rate, the
     learning rate; from softmax, softmax low and high, the same difference from the tied softmax,
     all settings of which but the output layer are equal; the parameters as a ratio; setting, its
@@ -163,14 +163,14 @@ def interventions(table: "pd.DataFrame", figure: str = "perplexity") -> "pd.Data
     rows = [row for row in rows if row["rank"] >= LEAST]
     rows.sort(key=lambda row: not row["evidence"])
     tested = [row for row in rows if "p" in row]
-    family = max(len(tested), declared(row["recipe"] for row in tested))
+    family = max(len(tested), count_planned(row["recipe"] for row in tested))
     for row, p in zip(tested, holm([row["p"] for row in tested], family), strict=True):
         row["p"] = float(p)
     words = dict.fromkeys(["evidence", "at least", "best is last"], bool)
     return pd.DataFrame(rows, columns=CHANGES).astype(words)
 
 
-def declared(names: Iterable[str]) -> int:
+def count_planned(names: Iterable[str]) -> int:
     """Return how many interventions the plans declare on the families of some recipes, at most.
 
     Each planned setting of a layer that lifts the bound is one by its exchange, and one by each

@@ -45,7 +45,7 @@ def attach(
         attached(input_ids, labels=input_ids).loss.backward()
 
     model: goes on sharing every parameter, and what was tied stays tied.
-    output_layer: a class, or a partial of one, called with words around the model's W and `bias`.
+    output_layer: a class, or a partial of one, called with the model's words and with `bias`.
     objective: what is minimised in training; the cross-entropy if None, and in evaluation.
     aligned: whether labels are the next tokens already, in the layout of input_ids. If not,
         position t is compared with label t + 1 of (B, T), as in Hugging Face's causal models.

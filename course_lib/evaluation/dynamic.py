@@ -183,11 +183,12 @@ def dynamic_perplexity(
 
     The mean is of the tensors' own means, as in the code that made the paper's figures. A bias
     vector counts for as much as a matrix and has larger gradients. The same λ therefore pulls a
-    matrix back several times more weakly than with the mean of all numbers, as the paper reads.
+    matrix back several times less than with the mean of all numbers, which the paper suggests.
 
     The released code once took the root of the *sum* of the squares over the segments; now it takes
     that of their mean, as here. An ε and an η for the sum are to be divided by the root of the
-    number of segments; a λ of that time, which was for a sum over tensors, by their number.
+    number of segments. A λ of that time, whose mean was a sum over the tensors, is to be divided by
+    their number.
     """
     steps = losses(model, tokens, eos, squares, **settings)
     pieces = -(-len(tokens) // settings.get("length", SEGMENT))

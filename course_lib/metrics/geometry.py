@@ -28,7 +28,6 @@ from course_lib.metrics.inputs import (
 from course_lib.metrics.subspaces import oriented
 from course_lib.ranges import Count, checked
 
-DRAWS = 10  # of rows, over which the isotropy of a large matrix is averaged
 ROUNDING = 8 * torch.finfo(torch.float64).eps  # of a mean, relative to what is averaged
 
 
@@ -239,7 +238,7 @@ def sampled_isotropy(W: Numbers, rows: Count = 40_000, seed: int = 0) -> Isotrop
     if len(W) <= rows:
         return isotropy(W)
     random = np.random.default_rng(seed)
-    samples = (random.choice(len(W), rows, replace=False) for _ in range(DRAWS))
+    samples = (random.choice(len(W), rows, replace=False) for _ in range(10))
     return Isotropy(*np.mean([isotropy(W[sample]) for sample in samples], 0).tolist())
 
 

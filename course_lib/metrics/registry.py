@@ -39,7 +39,7 @@ class Metric(NamedTuple):
     figures: dict[str, Figure]
 
 
-def spectrum_figures(W: Tensor, counts: Numbers | None) -> Figures:
+def sigmas(W: Tensor, counts: Numbers | None) -> Figures:
     """Return the singular values of W, falling, to six digits."""
     return {"singular_values": [float(f"{s:.{DIGITS}g}") for s in geometry.singular_values(W)]}
 
@@ -88,8 +88,7 @@ _ALIKE = "1 where all point one way, about 0 where they point anywhere"
 
 METRICS = {
     "spectrum": Metric(
-        spectrum_figures,
-        {"singular_values": Figure("The lengths of the cloud along its axes.", high=inf)},
+        sigmas, {"singular_values": Figure("The lengths of the cloud along its axes.", high=inf)}
     ),
     "cosines": Metric(
         cosines,

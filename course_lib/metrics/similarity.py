@@ -16,7 +16,6 @@ from torch.nn import functional as F
 
 from course_lib.errors import CourseError
 
-CONFIDENCE = 0.95
 LEAST = 3  # pairs: of two, every ρ is 1 or −1
 
 
@@ -94,7 +93,7 @@ def similarity(W, words, benchmark, resamples: int = 1_000, seed: int = 0) -> Si
         batch=max(1, (1 << 20) // n),
         vectorized=True,
         paired=True,
-        confidence_level=CONFIDENCE,
+        confidence_level=0.95,
         method="percentile",
         rng=np.random.default_rng(seed),
     ).confidence_interval

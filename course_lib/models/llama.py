@@ -20,7 +20,7 @@ class LlamaShape:
     blocks: int
     size: int
     heads: int
-    key_value_heads: int  # each of keys and values serves heads / key_value_heads of queries
+    key_value_heads: int  # each is read by heads / key_value_heads heads of queries
     inner: int  # numbers within a block's network
     longest: int  # context in tokens
     base: float  # of the rotary angles

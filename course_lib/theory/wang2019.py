@@ -1,6 +1,7 @@
 """wang2019, section 3: a softmax whose target row is moved against it by at most ε.
 
-Arrays or tensors in, float64 inside: W (N, d) with one word a row, and contexts h (…, d).
+Every function takes plain arrays or tensors, W (N, d) with one word a row and contexts h (…, d),
+and computes in float64.
 """
 
 from typing import NamedTuple

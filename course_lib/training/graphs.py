@@ -78,7 +78,7 @@ class Replayed:
     def recorded(self, x: Tensor, state: Any) -> Any:
         """Return the encoder with its forward and backward pass as graphs; None if that fails.
 
-        Recording draws random numbers, which are given back: chance goes on as it would without.
+        Recording draws random numbers; afterwards the generators are as they were before.
         """
         kind = x.device.type
         first, sample = pytree.tree_map(

@@ -114,7 +114,7 @@ class Ember(_OneByOne):
 class Together(Optimizer):
     """Several optimisers of different parameters, stepped as one.
 
-    `param_groups` and `state` show those of all: schedules, checkpoints, accelerate see only one.
+    `param_groups` and `state` show those of all, so that schedules and checkpoints see one.
     """
 
     def __init__(self, optimizers: list[Optimizer]):

@@ -8,16 +8,19 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from course_lab import claims, comparison, evidence, leaderboard, plans, published, results
-from course_lab.claims_table import BOUNDED, CLAIMS, Claim
+from course_lab.claims_table import BOUNDED, CLAIMS, LENGTHS, UNSEARCHED, Claim
 from course_lab.cli import application
 from course_lab.experiment import Experiment
 from course_lab.planned import Planned
 from course_lib.errors import CourseError
+from course_lib.metrics import geometry
+from course_lib.regularizers import ExponentialPrior, PolynomialPrior
 from tests.evidence_sample import PTB
 
 METHOD, PLAIN = "ptb/awd-lstm/mos/et-asgd", "ptb/awd-lstm/softmax/et-asgd"
@@ -168,6 +171,49 @@ def test_a_seed_of_an_older_recipe_makes_its_setting_no_row_of_the_paper(kept, s
     other = Planned(METHOD, "full", stale, {"optimisation.learning_rate": 1.0}).experiment()
     results.write_result(folders[stale], other, [], told["metrics"], told["provenance"])
     assert not list(claims._at_scale(claims.claim(MOS), evidence.read()))
+
+
+def test_a_claim_about_one_optimiser_is_tested_by_its_models_alone(kept):
+    kept.count()
+    shares = {"ptb/desk/tied": 0.99, "ptb/vd-lstm-200/tied": 0.5}  # the second is trained by SGD
+    for recipe, share in shares.items():
+        for seed in (1, 2, 3):
+            cloud = {"positive_share": share + seed / 1000}
+            kept(recipe, seed, 90.0, profile="standard", geometry=cloud)
+    tests = claims.tests(claims.claim("gao2019-cone"), evidence.read())
+    assert {test.method.recipe for test in tests} == {"ptb/desk/tied"}
+
+
+def test_shorter_rows_alone_are_more_isotropic_which_the_claims_of_isotropy_say(kept):
+    W = torch.randn(400, 8, generator=torch.Generator().manual_seed(1)) + 1.0
+    long, short = geometry.isotropy(W), geometry.isotropy(W / 4)
+    assert short.I1 > 2 * long.I1 and short.I2 < long.I2 / 2
+    for seed in (1, 2):
+        for method, value in (("tied", 0.005), ("spectrum-control", 0.9)):
+            cloud = {"I1": value + seed / 1000, "I2": 1 - value}
+            kept(f"ptb/desk/{method}", seed, 90.0, profile="standard", geometry=cloud)
+    ledger = claims.ledger(evidence.read())
+    for name in ("wang2020-isotropy-1", "wang2020-isotropy-2"):
+        assert LENGTHS in ledger.note[name]
+
+
+@pytest.mark.parametrize("name", ["spectrum-control", "spectrum-polynomial"])
+def test_singular_values_stay_where_the_prior_lets_them_begin(name):
+    """As `UNSEARCHED` says of the desk's runs; those of the tied softmax are far from there."""
+    desk = [run for run in evidence.read().runs if not run.setting.variant]
+    runs = [run for run in desk if run.setting.recipe == f"ptb/desk/{name}"]
+    assert runs and "hardly move from where it lets them begin" in UNSEARCHED
+    kind, options = next(
+        (part["kind"], part["options"])
+        for part in runs[0].experiment["regularizers"]
+        if part["kind"].endswith("Prior")
+    )
+    prior = {"ExponentialPrior": ExponentialPrior, "PolynomialPrior": PolynomialPrior}[kind]
+    tied = next(run for run in desk if run.setting.recipe == "ptb/desk/tied")
+    for run, near in [*((run, True) for run in runs), (tied, False)]:
+        values = np.array(run.figure("geometry/singular_values"))
+        begins = prior(**options).values(len(values)).numpy()
+        assert (np.abs(np.log(values / begins)).max() < 0.1) == near
 
 
 def test_both_sides_of_a_context_are_chosen_by_validation(kept):

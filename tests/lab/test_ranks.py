@@ -156,8 +156,8 @@ def test_the_family_is_what_the_plans_declare(monkeypatch):
     settings |= {("ptb/desk/mos", "full", ""), ("ptb/desk/capped", "full", "")}
     settings |= {("ptb/desk/tied", "full", ""), ("ptb/awd-lstm/mos", "full", "")}
     monkeypatch.setattr(ranks, "_planned", lambda: settings)
-    assert ranks.declared(["ptb/desk/tied", "ptb/desk/mos"]) == 2 * 2 + 3 + 1
-    assert ranks.declared(["wikitext-2/desk/tied"]) == 0
+    assert ranks.count_planned(["ptb/desk/tied", "ptb/desk/mos"]) == 2 * 2 + 3 + 1
+    assert ranks.count_planned(["wikitext-2/desk/tied"]) == 0
 
 
 def test_ranks_lie_in_two_groups_only_with_a_gap_of_most_of_their_range():
@@ -169,7 +169,7 @@ def test_ranks_lie_in_two_groups_only_with_a_gap_of_most_of_their_range():
 
 
 def test_p_is_corrected_over_all_rises_and_an_equal_rank_is_none(keep, monkeypatch):
-    monkeypatch.setattr(ranks, "declared", lambda names: 7 if set(names) == {GSS} else 0)
+    monkeypatch.setattr(ranks, "count_planned", lambda names: 7 if set(names) == {GSS} else 0)
     noise = np.array([0.0, 0.3, -0.2])
     layers = (-1.0, 1000, 60.0), (0.0, 800, 51.0), (1.0, 500, 50.0), (2.0, 504, 70.0)
     for c, rank, level in layers:
