@@ -297,8 +297,10 @@ def other_tools(
     ] = False,
 ):
     """Compare the examiner's numbers with those of two packages, which have to be installed."""
+    import torch
+
     from benchmarks import examining
-    from course_lab import results
+    from course_lab import provenance, results
 
     rows = []
     for row in examining.beside_other_tools():
@@ -310,7 +312,9 @@ def other_tools(
             flush=True,
         )
     if keep:
-        print("kept:", results.write_table(examining.BESIDE, {"rows": rows}))
+        origin = provenance.origin(torch.device("cpu"))
+        table = {"provenance": origin, "rows": rows}
+        print("kept:", results.write_table(examining.BESIDE, table))
 
 
 def _known_tables(names: Iterable[str]) -> None:

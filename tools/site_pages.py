@@ -145,13 +145,14 @@ def write_examinations(folder: Path) -> None:
     beside = kept.pop(BESIDE, None)
     parts = []
     for table in kept.values():
-        heads = ["", "words × size", "seconds", "peak memory, GB"]
+        heads = ["", "words × size", "seconds", "peak memory, GB", "never first"]
         rows = [
             [
                 row["model"],
                 f"{row['words']:,} × {row['size']}",
                 f"{row['seconds']:.0f}",
                 f"{row['MB'] / 1024:.1f}",
+                "not asked" if row["never first"] is None else f"{row['never first']:,}",
             ]
             for row in table["rows"]
         ]
@@ -185,7 +186,8 @@ def _other_tools(table: dict | None) -> str:
         for row in table["rows"]
     ]
     versions = ", ".join(f"{k} {v}" for k, v in table["rows"][0]["versions"].items())
-    return f"Computed with {versions}.\n\n{markdown_table(heads, rows)}"
+    commit = table["provenance"]["commit"][:7]
+    return f"Computed with {versions}, commit `{commit}`.\n\n{markdown_table(heads, rows)}"
 
 
 def _measured_on(table: dict) -> str:

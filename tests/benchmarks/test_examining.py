@@ -40,6 +40,8 @@ def test_each_examination_is_a_row_with_what_it_took_and_found(packaged, tmp_pat
     site_pages.write_examinations(tmp_path)
     page = (tmp_path / "examinations.md").read_text("utf-8")
     assert "| `toy` | 300 × 8 |" in page and plain["advice"][0] in page
+    first, second = (line for line in page.splitlines() if line.startswith("| `toy"))
+    assert first.endswith("| not asked |") and second.endswith(f"| {searched['never first']} |")
     assert (tmp_path / "other-tools.md").read_text("utf-8") == "No comparison is kept yet.\n"
 
 
