@@ -1,15 +1,18 @@
 """The examinations of packaged models that are timed, on a small matrix of our own."""
 
+import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from benchmarks import examining, timing
 from benchmarks.cli import app
 from course_lab import results
 from course_lib.errors import CourseError
+from course_lib.metrics import geometry
 from tools import site_pages
 
 
@@ -60,6 +63,38 @@ def test_an_examination_that_fails_is_told_and_nothing_is_kept(packaged):
         done.exception
     )
     assert not results.tables("benchmarks/examine")
+
+
+def test_other_tools_get_the_matrix_whole_and_are_kept_with_their_versions(
+    packaged, tmp_path, monkeypatch
+):
+    """By stand-ins of the two packages, whose numbers are known."""
+    W = torch.from_numpy(np.load(packaged))
+
+    class WeightWatcher:
+        def __init__(self, log_level):
+            self.level = log_level
+
+        def analyze(self, model):
+            torch.testing.assert_close(model[0].weight.double(), W, rtol=0, atol=1e-6)
+            return SimpleNamespace(stable_rank=[geometry.stable_rank(W)], alpha=[2.5])
+
+    scored = SimpleNamespace(IsoScore=lambda points: float(geometry.isoscore(torch.tensor(points))))
+    monkeypatch.setitem(sys.modules, "IsoScore", SimpleNamespace(IsoScore=scored))
+    module = SimpleNamespace(WeightWatcher=WeightWatcher)
+    monkeypatch.setitem(sys.modules, "weightwatcher", module)
+    monkeypatch.setattr(examining, "version", lambda tool: "1.2")
+    monkeypatch.setattr(examining, "COMPARED", ("toy",))
+    done = CliRunner().invoke(app, ["other-tools", "--keep"])
+    assert done.exit_code == 0, done.output
+    table = results.read_table(examining.BESIDE)
+    (row,) = table["rows"]
+    assert row["IsoScore"] == pytest.approx(row["their IsoScore"])
+    assert row["stable rank"] == pytest.approx(row["their stable rank"], rel=1e-5)
+    assert row["alpha"] == 2.5 and "commit" in table["provenance"]
+    site_pages.write_examinations(tmp_path)
+    page = (tmp_path / "other-tools.md").read_text("utf-8")
+    assert "IsoScore 1.2, weightwatcher 1.2" in page and "| `toy` |" in page
 
 
 def test_without_the_other_tools_the_command_says_how_to_get_them(monkeypatch):
