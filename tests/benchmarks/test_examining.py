@@ -77,7 +77,9 @@ def test_other_tools_get_the_matrix_whole_and_are_kept_with_their_versions(
 
         def analyze(self, model):
             torch.testing.assert_close(model[0].weight.double(), W, rtol=0, atol=1e-6)
-            return SimpleNamespace(stable_rank=[geometry.stable_rank(W)], alpha=[2.5])
+            return SimpleNamespace(
+                stable_rank=[geometry.stable_rank(geometry.singular_values(W))], alpha=[2.5]
+            )
 
     scored = SimpleNamespace(IsoScore=lambda points: float(geometry.isoscore(torch.tensor(points))))
     monkeypatch.setitem(sys.modules, "IsoScore", SimpleNamespace(IsoScore=scored))
