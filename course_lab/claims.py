@@ -63,7 +63,7 @@ MODELS = {  # of the tiers that are evidence
 }
 COLUMNS = ["paper", "place", "says", "figure", "verdict", "published", "ours", "low", "high"]
 COLUMNS += ["n", "p", "tier", "method", "baseline", "text", "tried", "seeds", "note", "elsewhere"]
-COLUMNS += ["interim", "tuning", "why"]
+COLUMNS += ["interim", "tuning", "why", "unit"]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Test:
     method: Setting
     baseline: Setting | float
     seeds: tuple[int, ...]
-    differences: np.ndarray  # 100 log(method / baseline), a number for each seed
+    differences: np.ndarray  # of the method from the baseline in the claim's unit, one a seed
     tried: tuple[int, int]  # settings from which method and baseline were chosen
     against: str  # why it is no evidence; empty if it is
     note: str = ""  # what the claim's comparisons leave open, and what these pairs do not share
@@ -179,9 +179,8 @@ def _test(
     why_not = against(of, tier, plain, len(seeds))
     if not at_scale:
         why_not = claim.withdrawn or why_not
-    if all(ours[seed] > 0 and theirs[seed] > 0 for seed in seeds):
-        differences = np.array([100 * np.log(ours[seed] / theirs[seed]) for seed in seeds])
-    else:  # a seed must not go because of its outcome
+    differences = np.array([claim.difference(ours[seed], theirs[seed]) for seed in seeds])
+    if np.isnan(differences).any():  # a seed must not go because of its outcome
         seeds, differences = (), np.array([])
         why_not = why_not or "a figure that is not above 0 has no logarithm"
     return Test(tier, method, baseline, seeds, differences, tried, why_not, note)
@@ -231,11 +230,12 @@ def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS) -> "pd.DataFrame":
     of: the results to go by.
     claims: p is corrected over all of them that a comparison of runs can test.
 
-    Columns: figure, which is compared; published, ours, low and high in per cent of it (100 times
-    the difference of logarithms); n and seeds, those in common; p, by Holm; tier, method, baseline
-    and text of the runs; tried, the settings from which each side was chosen; interim, how many
-    pairs a verdict has of those that it is to have, while they are fewer; tuning, what the plan of
-    both sides says of it, where there is a verdict; why a claim is untested.
+    Columns: figure, which is compared; published, ours, low and high, differences of it in `unit`:
+    per cent (100 times the difference of logarithms) or hundredths; n and seeds, those in common;
+    p, by Holm; tier, method, baseline and text of the runs; tried, the settings from which each
+    side was chosen; interim, how many pairs a verdict has of those that it is to have, while they
+    are fewer; tuning, what the plan of both sides says of it, where there is a verdict; why a claim
+    is untested.
     """
     import pandas as pd
 
@@ -248,7 +248,7 @@ def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS) -> "pd.DataFrame":
     for claim in claims:
         printed = claim.published_differences()
         row: dict[str, Any] = {"paper": claim.paper, "place": claim.place, "says": claim.says}
-        row["interim"] = ""
+        row |= {"interim": "", "unit": claim.unit}
         row["figure"] = "" if claim.needs else NAMES.get(claim.figure, claim.figure)
         row["published"] = float(np.mean(printed)) if printed else np.nan
         first = next(iter(tested[claim.name]), None)
@@ -258,6 +258,7 @@ def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS) -> "pd.DataFrame":
             p = float(corrected[claim.name])
             margin = margin_of(printed, claim.expects)
             said = verdict(claim.expects, first.differences, p, margin, family=family)
+            said = said.replace("%", claim.unit)
             row |= {"p": p, "verdict": said, "interim": _interim(said, len(first.seeds))}
             row |= {"elsewhere": _elsewhere_said(claim, tested[claim.name][1:], margin)}
             sides = [s for s in (first.method, first.baseline) if isinstance(s, Setting)]
@@ -402,11 +403,12 @@ def claim(name: str) -> Claim:
 
 def shown(table: "pd.DataFrame") -> "pd.DataFrame":
     """Return a ledger with its numbers written out, for a page or a terminal."""
-    ours = zip(table.ours, table.low, table.high, strict=True)
+    ours = zip(table.ours, table.low, table.high, table.unit, strict=True)
     page = table.loc[:, ["says", "figure"]].copy()
     page["verdict"] = [verdict_of(row) for row in table.itertuples()]
-    page["published"] = [by(value) for value in table.published]
-    page["ours"] = [by(*told) for told in ours]
+    published = zip(table.published, table.unit, strict=True)
+    page["published"] = [by(value, unit=unit) for value, unit in published]
+    page["ours"] = [by(mean, low, high, unit) for mean, low, high, unit in ours]
     page["pairs"] = [f"{n:.0f}" if n == n else "" for n in table.n]
     exact = "0, as all pairs differ alike"  # where a test has no spread to compare with
     page["p (Holm)"] = [(f"{p:.2g}" if p else exact) if p == p else "" for p in table.p]
@@ -445,7 +447,7 @@ def _concluded(row: "pd.Series") -> str:
     baseline = f"the level {row.baseline}" if level else f"`{row.baseline}`"
     figure = claim(str(row.name)).figure
     differs = f"`{row.method}` differs from {baseline} in {NAMES.get(figure, figure)} by "
-    differs += by(row.ours, row.low, row.high)
+    differs += by(row.ours, row.low, row.high, row.unit)
     if row.verdict == "untested":
         item = f"{says}: **untested here**, because {row.why}."
         if row.n >= 1:
@@ -455,7 +457,7 @@ def _concluded(row: "pd.Series") -> str:
     runs = f"{row.n:.0f} {'seeds' if level else 'pairs of seeds'} ({row.seeds})"
     item = f"{says}: **{verdict_of(row)}**. {differs} over {runs}"
     if row.published == row.published:
-        item += f", in print by {by(row.published)}"
+        item += f", in print by {by(row.published, unit=row.unit)}"
     item += f"; {_tests_of(row)}. "
     item += MODELS[row.tier] + _tried(row)
     if row.tuning:
@@ -556,9 +558,9 @@ def commands(test: Test, of: Evidence, seeds: int = 5) -> list[str]:
     return missing
 
 
-def by(difference: float, low: float = np.nan, high: float = np.nan) -> str:
-    """Return a difference with its interval: in per cent, and as a factor where it is large."""
-    if not abs(difference) > FACTOR:
-        return written(difference, low, high, "+.1f", " %")
+def by(difference: float, low: float = np.nan, high: float = np.nan, unit: str = "%") -> str:
+    """Return a difference with its interval in its unit, and as a factor where it is many %."""
+    if unit != "%" or not abs(difference) > FACTOR:
+        return written(difference, low, high, "+.1f", f" {unit}")
     factor, *ends = (f"{np.exp(value / 100):.3g}" for value in (difference, low, high))
     return f"a factor of {factor}" + (f" [{', '.join(ends)}]" if low == low else "")

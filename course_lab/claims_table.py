@@ -36,8 +36,22 @@ class Claim:
         """Return the paper's key, such as `gao2019`."""
         return self.name.partition("-")[0]
 
+    @property
+    def unit(self) -> str:
+        """Return the unit of its differences: per cent of a logarithm, or hundredths."""
+        return "hundredths" if self.figure in HUNDREDTHS else "%"
+
+    def difference(self, ours: float, theirs: float) -> float:
+        """Return by how much a figure of the method differs from that of its baseline, in `unit`.
+
+        It is NaN where a figure that is not above 0 has no logarithm.
+        """
+        if self.unit == "hundredths":
+            return 100 * (ours - theirs)
+        return float(100 * np.log(ours / theirs)) if ours > 0 and theirs > 0 else np.nan
+
     def published_differences(self) -> list[float]:
-        """Return 100 log(method / baseline) of each pair whose figures the paper prints."""
+        """Return the difference of each pair whose figures the paper prints."""
         rows = published.rows()
         cited = published.cited(f"{self.paper}, {self.place}")
         places = list(zip(rows.paper, rows.table, strict=True))
@@ -46,7 +60,7 @@ class Claim:
         names = (rows.recipe + " " + rows.change).str.strip()
         values = dict(zip(names, rows.value, strict=True))
         printed = [pair for pair in self.pairs if all(name in values for name in pair)]
-        return [float(100 * np.log(values[m] / values[b])) for m, b in printed]
+        return [self.difference(values[m], values[b]) for m, b in printed]
 
 
 def _pairs(method: str, baseline: str, *families: str) -> tuple[tuple[str, str], ...]:
@@ -85,6 +99,8 @@ LENGTHS = (
     "shorter rows alone raise I₁ and lower I₂, and the rows of the two models differ in length, so "
     "that the size of the difference is not that of the shape"
 )
+# Rank correlations lie about 0, where a logarithm says nothing: they differ by hundredths of ρ.
+HUNDREDTHS = ("centred similarity",)
 OURS = "own"  # stands for a paper's key where none of the five says so
 
 CLAIMS = (

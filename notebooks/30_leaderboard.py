@@ -241,7 +241,8 @@ if curves:
 # The ledger has one row a claim. Both numbers are differences of the method from its baseline in per cent of the
 # column *figure*, 100 times the difference of logarithms. So −4 % means a perplexity of 96 where the baseline has
 # 100. For a large rise this number is smaller than the per cent of the figure itself, for a large fall it is
-# greater, and a very large one is printed as a factor. Some claims compare a figure with a level, such as a share
+# greater, and a very large one is printed as a factor. The correlation $\rho$ of word similarity may be 0 or less,
+# where no logarithm exists. Its differences, and its margin of 2, are therefore in hundredths. Some claims compare a figure with a level, such as a share
 # of 0.9; then each seed counts as a pair. *Published* is the mean over the rows that the paper prints for the
 # claim. *Ours* is the mean over pairs of runs that share a seed, with its 95 % interval.
 #
@@ -280,7 +281,7 @@ claims.shown(ledger)
 
 # %% [markdown]
 # The figure has the claims with evidence. Up to 10 % either way its axis is in per cent. Beyond 10 % its ticks are
-# factors.
+# factors. A claim in hundredths says so in its name.
 
 # %%
 number = claims.counts(ledger)
@@ -329,7 +330,8 @@ if tests:
     print(f"{name}: {ledger.says[name]}")
     print("method  ", *test.method[:3])
     print("baseline", *np.atleast_1d(test.baseline)[:3])
-    by_seed = pd.Series(test.differences, test.seeds, name="d, %")
+    label = f"d, {ledger.unit[name]}"
+    by_seed = pd.Series(test.differences, test.seeds, name=label)
     display(by_seed.rename_axis("seed").round(2).to_frame().T)
 
 # %%
@@ -415,9 +417,9 @@ display(HTML(f"<details>{page}{unkept.to_html()}</details>"))
 #
 # | symbol | code | meaning |
 # |---|---|---|
-# | $d_s$ | `test.differences` | difference of seed $s$: 100 times that of the logarithms |
+# | $d_s$ | `test.differences` | difference of seed $s$: 100 times that of the logarithms, or of the figures |
 # | $n$ | `len(test.seeds)` | seeds that method and baseline share |
-# | $\bar d$ | `ledger.ours` | their mean, in per cent |
+# | $\bar d$ | `ledger.ours` | their mean, in the unit of the claim |
 # | $s$ | `d.std(ddof=1)` | their spread |
 # | $p$ | `ledger.p` | two-sided p of the paired t-test, corrected by Holm |
 

@@ -280,7 +280,8 @@ def _of_claim(claim: Claim, of: Evidence) -> str:
     if test is None:
         return f"The claim is: “{claim.says}” Here no two seeds of both models are kept."
     shows = SHOWS[outcome(claim, of)]
-    differs = claims.by(float(test.differences.mean()), *comparison.interval(test.differences))
+    interval = comparison.interval(test.differences)
+    differs = claims.by(float(test.differences.mean()), *interval, claim.unit)
     baseline = test.baseline if isinstance(test.baseline, float) else f"`{test.baseline.recipe}`"
     tried = "chosen from {} and {} settings".format(*test.tried)
     where = f"`{test.method.recipe}` beside {baseline}, {tried}, {len(test.seeds)} pairs of seeds"

@@ -73,7 +73,7 @@ def shown(ledger: "pd.DataFrame") -> dict[str, str]:
     """Return what the picture says of each claim that is tested, by its name."""
     tested = ledger[ledger.verdict != "untested"]
     return {
-        row.Index: f"{claims.verdict_of(row)}, {claims.by(row.ours)}, {row.n}"
+        row.Index: f"{claims.verdict_of(row)}, {claims.by(row.ours, unit=row.unit)}, {row.n}"
         for row in tested.itertuples()
     }
 

@@ -90,7 +90,7 @@ def tested_claims(table, title: str) -> Figure:
 
     table: the DataFrame of `claims.ledger`. A claim's colour is that of its verdict, and the mark
         of an interim verdict is hollow. The axis is linear to 10 %, beyond which its ticks are
-        factors: per cent are of logarithms here.
+        factors: per cent are of logarithms here. A claim in another unit names it.
     """
     kinds = {"agrees": "remedy", "disagrees": "rare", "no difference": "frequent"}
     kinds |= {"undecided": "plain"}
@@ -120,7 +120,9 @@ def tested_claims(table, title: str) -> Figure:
     ticks |= {100 * np.log(n): f"× {n}" for n in factors}
     ax.set_xticks(list(ticks), list(ticks.values()), fontsize=8.5)
     ax.minorticks_off()
-    said = [f"{says[:-1]} ({paper})" for says, paper in zip(rows.says, rows.paper, strict=True)]
+    units = ["" if unit == "%" else f", in {unit}" for unit in rows.unit]
+    sides = zip(rows.says, rows.paper, units, strict=True)
+    said = [f"{says[:-1]} ({paper}{unit})" for says, paper, unit in sides]
     _name_rows(ax, [textwrap.fill(line, 44) for line in said], fontsize=8.5)
     _name_axes(ax, "method against baseline", "", "")
     hollow = "hollow: interim, fewer than five pairs" if (rows.interim != "").any() else None

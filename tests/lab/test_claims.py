@@ -725,6 +725,23 @@ def test_no_seed_is_left_out_because_of_its_figure(kept):
     assert (row.verdict, row.why) == ("untested", "a figure that is not above 0 has no logarithm")
 
 
+def test_a_rank_correlation_differs_by_hundredths_whatever_its_sign(kept):
+    kept.count()
+    plain, mos = {1: 0.31, 2: 0.30, 3: -0.02}, {1: 0.26, 2: 0.25, 3: -0.07}
+    for recipe, by_seed in (("tied", plain), ("mos", mos)):
+        for seed, rho in by_seed.items():
+            lists = {"SimLex-999": {"found": 500, "rho": 0.9, "rho_centred": rho + seed * 1e-4}}
+            name = f"ptb/desk/{recipe}"
+            kept(name, seed, 90.0, profile="standard", word_similarity=lists)
+    row = claims.ledger(evidence.read()).loc["parthiban2021-similarity"]
+    assert (row.n, row.unit, row.verdict) == (3, "hundredths", "agrees")
+    assert row.ours == pytest.approx(-5) and row.low == pytest.approx(-5)
+    told = claims.shown(row.to_frame().T).ours["parthiban2021-similarity"]
+    assert told == "-5.0 hundredths [-5.0, -5.0]"
+    line = claims.conclusions("parthiban2021-similarity")
+    assert f"by {told} over 3 pairs of seeds" in line and "%" not in line.split("; one-sided")[0]
+
+
 def test_one_pair_of_settings_is_one_test(kept):
     for seed in (1, 2):
         kept(PLAIN, seed, 57.0 + seed / 9)
