@@ -5,7 +5,7 @@ Samples are a model's results over seeds, (n,); SciPy computes. Every interval h
 its intervals and Holm's correction from here.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +35,21 @@ def mean_interval(values, confidence: float = 0.95) -> Mean:
     half = stats.t.ppf((1 + confidence) / 2, n - 1) * sd / np.sqrt(n)
     mean = float(values.mean())
     return Mean(mean, float(mean - half), float(mean + half), sd, n)
+
+
+def jackknife(statistic: Callable[[np.ndarray], float], n: int) -> Mean:
+    """Return a statistic of n units with its interval, from what it is without each (Tukey 1958).
+
+    The pseudo-values n θ − (n − 1) θ₍ᵢ₎ are treated as a sample, where θ₍ᵢ₎ leaves out unit i. The
+    mean of theirs is θ itself where θ is a mean over pairs, triples … of the units.
+
+    statistic: of the numbers of the units that are kept, such as array([0, 2, 3]).
+    CourseError for fewer than 2 units.
+    """
+    units = np.arange(n)
+    whole = statistic(units)
+    without = (statistic(np.delete(units, unit)) for unit in units)
+    return mean_interval([n * whole - (n - 1) * part for part in without])
 
 
 def mean_of_known(values: Iterable[float]) -> Mean:

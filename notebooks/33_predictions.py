@@ -572,4 +572,6 @@ display(
 # %% [markdown] tags=["way"]
 # ← Previous: [32. Word similarity](32_word_similarity.ipynb)
 #
+# ↓ Deeper: [33b. Going deeper: a second seed as a yardstick](33b_second_seed.ipynb)
+#
 # → Next: [34. The generalisation bound](34_generalization_bound.ipynb)

@@ -139,7 +139,7 @@ display(Markdown(f"✎ The mean length is {lengths.mean():.1f}."))
 '''
 
 SOLUTIONS = '''\
-"""Answers to the exercises of lesson NN: each block takes the place of a cell tagged `exercise`."""
+"""Answers to the exercises of lesson NN, each in place of a cell tagged `exercise`."""
 
 # %% NN.1
 expected = 20
@@ -154,7 +154,8 @@ def write_lesson(
 ) -> list[Path]:
     """Write the lesson `name`, its paired notebook and its solutions; return the three paths.
 
-    name      NN_name, small letters, digits and underscores; no other lesson has the number
+    name      NN_name, small letters, digits and underscores; no other lesson has the number.
+              NNb_name goes deeper than NN_name does
     title     the lesson's heading
     question  the question that the lesson answers, with its question mark
     folder    the lessons' folder; the solutions go into `solutions` beside it
@@ -162,22 +163,25 @@ def write_lesson(
     Raises CourseError for a name or question of another form, and where there is such a lesson.
     """
     # What the contract asks of the three words.
-    if not re.fullmatch(r"\d\d_[a-z0-9_]+", name):
+    if not re.fullmatch(r"\d\d[b-z]?_[a-z0-9_]+", name):
         raise CourseError(f"a lesson is called NN_name, such as 13_my_lesson, not {name!r}")
+    number = name.partition("_")[0]
     if not title.strip() or "\n" in title:
         raise CourseError("a lesson's title is one line")
     if not question.strip().endswith("?") or "\n" in question:
         raise CourseError(f"the question is one line and ends in a question mark, not {question!r}")
-    taken = [path.stem for path in notebook_source.sources(folder) if path.stem[:2] == name[:2]]
+    taken = [
+        path.stem for path in notebook_source.sources(folder) if path.stem.startswith(f"{number}_")
+    ]
     if taken:
-        raise CourseError(f"the number {name[:2]} belongs to the lesson {taken[0]}; take another")
+        raise CourseError(f"the number {number} belongs to the lesson {taken[0]}; take another")
 
     # The files.
     source = folder / f"{name}.py"
     answers = folder.parent / "solutions" / f"{name}.py"
     if answers.exists():
         raise CourseError(f"{answers} is there already; remove it, or take another name")
-    words = {"TITLE": title.strip(), "QUESTION": question.strip(), "NN": name[:2]}
+    words = {"TITLE": title.strip(), "QUESTION": question.strip(), "NN": number}
     words["NUMBER"] = notebook_source.numeral(name)
     words["COLAB"] = lesson_linter.colab_command()
     for path, skeleton in ((source, LESSON), (answers, SOLUTIONS)):

@@ -85,6 +85,7 @@ from course_lab.plots.lesson_11 import (
     spectra_and_ways,
     swept_losses,
 )
+from course_lab.plots.lesson_33 import beyond_a_seed, single_and_together
 from course_lab.plots.lessons import (
     bottleneck_explorer,
     cloud_and_cosines,
@@ -125,6 +126,7 @@ __all__ = [
     "bends_explorer",
     "bent_line",
     "beside",
+    "beyond_a_seed",
     "beside_each_other",
     "bottleneck_explorer",
     "caps",
@@ -178,6 +180,7 @@ __all__ = [
     "shares",
     "shares_of_a_difference",
     "show",
+    "single_and_together",
     "singular_values",
     "slight_changes",
     "soft_targets",

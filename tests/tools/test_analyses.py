@@ -13,7 +13,7 @@ from course_lab import claims, evidence, records, results
 from course_lab.notebook_source import FOLDER, sources
 from tests import evidence_sample
 
-ANALYSES = [path for path in sources(FOLDER) if re.match(r"3[0-5]_", path.name)]
+ANALYSES = [path for path in sources(FOLDER) if re.match(r"3[0-5]b?_", path.name)]
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +52,9 @@ def test_an_analysis_reads_the_plans_of_the_desk(path, sample, monkeypatch):
     if path.stem == "33_predictions":
         assert (told["family"], told["seeds"]) == ("ptb/desk", [1, 2, 3])
         assert [trained.name for trained in told["pair"]] == ["tied", "mos"]
+    if path.stem == "33b_second_seed":
+        assert set(told["means"].index) == set(evidence_sample.METHODS)
+        assert (told["means"].gain > 0).all() and "mos" in told["beyond"].index
     if path.stem == "34_generalization_bound":
         assert "slope -0.50" in told["falls"] and len(told["trade"]) == 4
 

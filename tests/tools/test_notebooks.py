@@ -478,10 +478,11 @@ def test_smoke_copies_have_their_exercises_solved(tmp_path):
     assert "angle = None  # of the turn" in [cell.source for cell in shipped]
 
 
-def test_a_new_lesson_lacks_only_what_its_author_writes_and_its_outputs(tmp_path):
+@pytest.mark.parametrize("name", ["13_my_lesson", "13b_my_lesson"])
+def test_a_new_lesson_lacks_only_what_its_author_writes_and_its_outputs(tmp_path, name):
     """The skeleton keeps the contract; each line with the mark is named until it is written."""
     folder = tmp_path / "notebooks"
-    paths = new_lesson.write_lesson("13_my_lesson", "My lesson in NN", "Why?", folder)
+    paths = new_lesson.write_lesson(name, "My lesson in NN", "Why?", folder)
     assert [path.suffix for path in paths] == [".py", ".ipynb", ".py"]
     source = paths[0]
     problems = lesson_linter.lint(source)
@@ -490,7 +491,10 @@ def test_a_new_lesson_lacks_only_what_its_author_writes_and_its_outputs(tmp_path
     marks = source.read_text("utf-8").splitlines()
     assert len(unwritten) == sum("✎" in line for line in marks) > 5
     assert len(outputs) == 2 and sorted(problems) == sorted(outputs + unwritten)
-    assert "# # 13. My lesson in NN" in marks and "# **Question.** Why?" in marks
+    assert (
+        f"# # {name.partition('_')[0]}. My lesson in NN" in marks
+        and "# **Question.** Why?" in marks
+    )
     # Written and executed, it has no problem left.
     source.write_text(source.read_text("utf-8").replace("✎ ", "").replace("  # ✎", ""), "utf-8")
     notebooks.pair(source)

@@ -269,7 +269,8 @@ def test_the_site_has_no_sources_of_a_build_in_it(built):
     assert size < 20e6, f"{size / 1e6:.1f} MB"
 
 
-def test_a_lesson_that_sphinx_warns_about_is_named_and_the_old_site_stays(tmp_path):
+def test_a_lesson_that_sphinx_warns_about_is_named_and_the_old_site_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr(reference, "write_pages", lambda folder: None)  # most of a build's time
     executed = site_sample.lessons(tmp_path / "executed")
     path = executed / "20_other.ipynb"
     path.write_text(path.read_text().replace("Yes.", "{nosuchrole}`x`"))
