@@ -21,7 +21,7 @@ different seeds, can come out below 0.
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -71,7 +71,7 @@ def means(losses: Mapping[str, Losses], baseline: str = "tied") -> "pd.DataFrame
             continue
         models = [by_seed[seed] for seed in sorted(by_seed)]
         pairs = [mean_losses(pair) for pair in combinations(models, 2)]
-        row = {"seeds": len(models)}
+        row: dict[str, Any] = {"seeds": len(models)}
         row |= {"one": np.exp(np.mean(models)), "two": np.exp(np.mean(pairs))}
         row["every"] = np.exp(mean_losses(models).mean())
         row["gain"], row["low"], row["high"] = _over_seeds(_disagreements(models, models))

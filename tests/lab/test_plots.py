@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from matplotlib.collections import PathCollection
+from matplotlib.container import BarContainer
 from PIL import Image
 
 from course_lab import plots
@@ -1103,8 +1105,8 @@ def test_names_of_layers_at_one_place_stand_below_each_other_within_the_axes():
 
 def test_tested_claims_name_what_is_beyond_ten_per_cent_as_factors():
     row = {"published": -5.0, "ours": 500.0, "low": 490.0, "high": 510.0, "verdict": "agrees"}
-    row |= {"says": "It rises.", "paper": "a2020", "interim": ""}
-    table = pd.DataFrame([row, row | {"interim": "2 of 5 pairs"}])
+    row |= {"says": "It rises.", "paper": "a2020", "interim": "", "unit": "%"}
+    table = pd.DataFrame([row, row | {"interim": "2 of 5 pairs", "unit": "hundredths"}])
     figure = plots.tested_claims(table, "title")
     ax = figure.axes[0]
     faces = [
@@ -1116,3 +1118,30 @@ def test_tested_claims_name_what_is_beyond_ten_per_cent_as_factors():
     assert "interim" in figure.legends[0].get_title().get_text()
     ticks = dict(zip(ax.get_xticks(), [t.get_text() for t in ax.get_xticklabels()], strict=True))
     assert ticks[100 * np.log(2)] == "× 2" and ticks[-10] == "−10 %"
+    names = [label.get_text().replace("\n", " ") for label in ax.get_yticklabels()]
+    assert names == ["It rises (a2020)", "It rises (a2020, in hundredths)"]
+
+
+def test_what_is_beyond_a_seed_begins_where_a_seed_ends():
+    table = pd.DataFrame(
+        {"own": [5.0, 6.0], "beyond": [0.1, 2.0], "low": [0.0, 1.8], "high": [0.2, 2.2]},
+        index=["cosine", "mos"],
+    )
+    figure = plots.beyond_a_seed(table, "title")
+    ax = figure.axes[0]
+    own, beyond = (bars for bars in ax.containers if isinstance(bars, BarContainer))
+    assert [bar.get_width() for bar in own] == [5.0, 6.0]
+    assert [(bar.get_x(), bar.get_width()) for bar in beyond] == [(5.0, 0.1), (6.0, 2.0)]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["cosine", "mos"]
+
+
+def test_single_models_are_rings_and_means_of_seeds_marks_without_the_baseline():
+    table = pd.DataFrame(
+        {"seeds": [5, 5, 2], "single": [-7.0, 0.0, np.nan], "together": [-9.0, 0.0, np.nan]},
+        index=["mos", "tied", "alone"],
+    )
+    ax = plots.single_and_together(table, "tied", "`mos` gains").axes[0]
+    rings, marks = (points for points in ax.collections if isinstance(points, PathCollection))
+    assert rings.get_offsets().tolist() == [[-7.0, 0.0]]
+    assert marks.get_offsets().tolist() == [[-9.0, 0.0]]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["mos (5 seeds)"]
