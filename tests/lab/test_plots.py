@@ -1124,14 +1124,14 @@ def test_tested_claims_name_what_is_beyond_ten_per_cent_as_factors():
 
 def test_what_is_beyond_a_seed_begins_where_a_seed_ends():
     table = pd.DataFrame(
-        {"own": [5.0, 6.0], "beyond": [0.1, 2.0], "low": [0.0, 1.8], "high": [0.2, 2.2]},
+        {"own": [5.0, 6.0], "beyond": [0.5, 2.0], "low": [0.25, 1.75], "high": [0.75, 2.25]},
         index=["cosine", "mos"],
     )
     figure = plots.beyond_a_seed(table, "title")
     ax = figure.axes[0]
     own, beyond = (bars for bars in ax.containers if isinstance(bars, BarContainer))
     assert [bar.get_width() for bar in own] == [5.0, 6.0]
-    assert [(bar.get_x(), bar.get_width()) for bar in beyond] == [(5.0, 0.1), (6.0, 2.0)]
+    assert [(bar.get_x(), bar.get_width()) for bar in beyond] == [(5.0, 0.5), (6.0, 2.0)]
     assert [label.get_text() for label in ax.get_yticklabels()] == ["cosine", "mos"]
 
 
