@@ -1,5 +1,6 @@
 """Shared by all tests: few threads, so that results do not depend on the machine's load."""
 
+import functools
 import gc
 import os
 from contextlib import ExitStack, contextmanager
@@ -9,7 +10,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from course_lab.corpora import docstrings
 from course_lib import machine
+from course_lib.data import folders
 from course_lib.evaluation.perplexity import float32_products
 
 # The files that take a minute or more, the longest first. Two processes that share the files then
@@ -32,6 +35,29 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(autouse=True, scope="session")
 def _threads():
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _docstrings(request):
+    """A test with a home of its own takes the embedded corpus from the repository's cache.
+
+    Else each would parse the source of ten packages. How that is done has tests of its own.
+    """
+    if request.module.__name__.endswith("test_corpora_docstrings"):
+        yield
+        return
+    extract, home = docstrings.extract, folders.home
+
+    @functools.cache
+    def kept():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(docstrings, "extract", extract)
+            patch.setattr(folders, "home", home)
+            return docstrings.cached_texts(docstrings.installed())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(docstrings, "extract", lambda packages: kept())
+        yield
 
 
 @pytest.fixture(autouse=True)
