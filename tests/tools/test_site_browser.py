@@ -2,6 +2,7 @@
 
 import functools
 import http.server
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -66,7 +67,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory, browser) -> Path:
+def root(tmp_path_factory) -> Path:
     """The site of the sample and the committed lessons."""
     folder = tmp_path_factory.mktemp("site")
     executed = site_sample.lessons(folder / "executed")
@@ -394,6 +395,36 @@ def test_mathematics_is_rendered_from_the_file_system_too(browser, root):
     faults = page.evaluate(FAULTS)
     page.close()
     assert faults == []
+
+
+# --- the library's pages -------------------------------------------------------------------------
+
+
+def test_reference_shows_signatures_methods_and_values_by_default(root):
+    page = (root / "reference" / "course_lib.output_layers.html").read_text("utf-8")
+    for name in ("layer.OutputLayer", "layer.OutputLayer.log_prob", "words.FullWords"):
+        assert f'id="course_lib.output_layers.{name}"' in page
+    assert "_forward_block" not in page and "Alias for field" not in page
+    softmax = 'id="course_lib.output_layers.layer.Softmax"'
+    assert page.count(softmax) == 1  # not where it is gathered
+
+
+@pytest.mark.parametrize("package", reference.PACKAGES)
+def test_reference_has_every_public_module_with_its_first_sentence(root, package):
+    index = (root / "reference" / "index.html").read_text("utf-8")
+    for module in reference.public_modules(package):
+        subpackage = len(module.split(".")) > 2 or (site.ROOT / module.replace(".", "/")).is_dir()
+        name = ".".join(module.split(".")[: 2 if subpackage else 1])
+        page = (root / "reference" / f"{name}.html").read_text("utf-8")
+        assert f'id="module-{module}"' in page, module
+        assert f"{name}.html" in index
+    rows = re.findall(r"<tr.*?</tr>", index, re.S)
+    assert len(rows) >= 3 and all(re.search(r"<td><p>\w", row) for row in rows)
+
+
+def test_the_search_index_has_the_library(root):
+    index = (root / "searchindex.js").read_text("utf-8")
+    assert '"reference/course_lib.output_layers"' in index
 
 
 # --- versions side by side -----------------------------------------------------------------------
