@@ -70,6 +70,13 @@ def test_a_shift_of_tokens_is_found_beyond_a_seed():
     assert row.own == pytest.approx(100 * 2 * 0.3**2 / 8, rel=0.1)
 
 
+def test_own_is_the_mean_of_both_methods():
+    rng = np.random.default_rng(6)
+    losses = {"tied": drawn(rng, spread=0.1), "noisy": drawn(rng, spread=0.3)}
+    row = averaging.beyond_a_seed(losses).loc["noisy"]
+    assert row.own == pytest.approx(100 * (0.1**2 + 0.3**2) / 8, rel=0.1)
+
+
 def test_the_table_of_means_is_that_of_the_losses_by_hand():
     rng = np.random.default_rng(7)
     losses = {"mos": drawn(rng), "tied": drawn(rng, seeds=3), "one": drawn(rng, seeds=1)}
@@ -97,7 +104,8 @@ def test_few_seeds_have_no_interval_and_none_no_row():
     rng = np.random.default_rng(5)
     losses = {"tied": drawn(rng, seeds=5), "two": drawn(rng, seeds=2)}
     row = averaging.means(losses).loc["two"]
-    assert np.isfinite(row.gain) and np.isnan([row.low, row.high]).all()
+    assert row.gain == pytest.approx(100 * np.log(row.one / row.two))
+    assert np.isnan([row.low, row.high]).all()
     assert averaging.beyond_a_seed(losses).empty
     assert averaging.means({}).empty and averaging.beyond_a_seed({}).empty
     without = averaging.means({"two": losses["two"]})

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -738,6 +739,12 @@ def test_a_rank_correlation_differs_by_hundredths_whatever_its_sign(kept):
     assert row.ours == pytest.approx(-5) and row.low == pytest.approx(-5)
     told = claims.shown(row.to_frame().T).ours["parthiban2021-similarity"]
     assert told == "-5.0 hundredths [-5.0, -5.0]"
+    slight = Claim("x-y", "here", "It rises.", "higher", method="mos", figure="centred similarity")
+    for seed, rho in plain.items():
+        lists = {"SimLex-999": {"found": 500, "rho": 0.9, "rho_centred": rho + 0.001 * seed}}
+        kept("ptb/desk/gss", seed, 90.0, profile="standard", word_similarity=lists)
+    same = claims.ledger(evidence.read(), [replace(slight, method="gss")])
+    assert same.verdict.tolist() == ["no difference larger than 2 hundredths"]
     line = claims.conclusions("parthiban2021-similarity")
     assert f"by {told} over 3 pairs of seeds" in line and "%" not in line.split("; one-sided")[0]
 

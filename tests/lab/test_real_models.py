@@ -1150,7 +1150,7 @@ def test_what_most_trained_matrices_have_is_no_disease(tmp_path, monkeypatch):
     assert (found.sentence, found.verdict, found.unusual) == (said, "usual", ())
     remedy = found.diagnosis["low_rank"].remedy
     assert said in page(found) and remedy not in page(found)
-    assert found.to_dict()["sentence"] == said
+    assert found.to_dict()["sentence"] == said and found.to_dict()["advice"] == []
     command = ["examine", str(tmp_path / "W.npy"), "--out", str(tmp_path / "out")]
     done = CliRunner().invoke(application(), command)
     assert said in done.output and remedy not in done.output
@@ -1160,7 +1160,7 @@ def test_what_most_trained_matrices_have_is_no_disease(tmp_path, monkeypatch):
         monkeypatch.setattr(atlas, "atlas", lambda rows=rows: tuple(rows))
         found = examine.examine(tmp_path / "W.npy")
         assert found.verdict == "low_rank" and found.sentence == found.diagnosis.sentence
-        assert remedy in page(found)
+        assert remedy in page(found) and found.to_dict()["advice"] == [remedy]
     # beside a worse one
     monkeypatch.setattr(atlas, "atlas", lambda: tuple(others))
     both = examine.diseased("low_rank", 0.3, 400, 32).W

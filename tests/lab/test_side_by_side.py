@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pandas as pd
 
 from course_lab import evidence, side_by_side, untested
@@ -43,6 +44,13 @@ def test_the_best_setting_is_that_of_least_validation_loss_among_those_with_all_
         ("b", "only", 1),
         ("b", "only", 1),
     ]
+
+
+def test_a_setting_of_which_one_run_is_kept_does_not_win_by_it():
+    rows = [("a", "whole", seed, 80.0, 90.0) for seed in (1, 2)]
+    rows += [("a", "lucky", 1, 10.0, 10.0), ("a", "lucky", 2, np.nan, np.nan)]
+    runs = pd.DataFrame(rows, columns=["method", "setting", "seed", "valid", "test"])
+    assert set(side_by_side.at_best(runs).setting) == {"whole"}
 
 
 def test_a_further_seed_of_one_method_loses_no_other():

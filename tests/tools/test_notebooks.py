@@ -491,16 +491,23 @@ def test_a_new_lesson_lacks_only_what_its_author_writes_and_its_outputs(tmp_path
     marks = source.read_text("utf-8").splitlines()
     assert len(unwritten) == sum("✎" in line for line in marks) > 5
     assert len(outputs) == 2 and sorted(problems) == sorted(outputs + unwritten)
-    assert (
-        f"# # {name.partition('_')[0]}. My lesson in NN" in marks
-        and "# **Question.** Why?" in marks
-    )
+    heading = f"# # {name.partition('_')[0]}. My lesson in NN"
+    assert heading in marks and "# **Question.** Why?" in marks
     # Written and executed, it has no problem left.
     source.write_text(source.read_text("utf-8").replace("✎ ", "").replace("  # ✎", ""), "utf-8")
     notebooks.pair(source)
     checked = [c.source[:7] for c in notebook_source.read(source).cells].index("# NBVAL")
     fill(source.with_suffix(".ipynb"), {checked: ("stream", {"text": "close to ten: True"})})
     assert lesson_linter.lint(executed(source)) == []
+
+
+@pytest.mark.parametrize("names", [("13_core", "13b_deeper"), ("13b_deeper", "13_core")])
+def test_a_lesson_and_its_deeper_half_are_two(tmp_path, names):
+    folder = tmp_path / "notebooks"
+    for name in names:
+        new_lesson.write_lesson(name, "One", "Why?", folder)
+    with pytest.raises(CourseError, match="the number 13b belongs to the lesson 13b_deeper"):
+        new_lesson.write_lesson("13b_again", "One", "Why?", folder)
 
 
 def test_a_new_lesson_runs_and_its_exercise_is_solved(tmp_path, monkeypatch):
