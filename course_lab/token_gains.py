@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from course_lab import results
-from course_lab.evidence import Run
+from course_lab.evidence import Run, Setting
 from course_lab.experiment import Experiment
 from course_lab.final_figures import TEST_LOSSES
 from course_lib.data import Corpus
@@ -33,9 +33,7 @@ def two(runs: Iterable[Run], baseline: str = "tied") -> tuple[Trained, ...]:
     that share two seeds or more with it, else among those that share one. The perplexity is that of
     the validation split, because tokens of the test split are compared.
     """
-    methods: dict[str, dict[int, Run]] = {}
-    for run in runs:
-        methods.setdefault(run.method, {})[run.seed] = run
+    methods = by_method(runs)
     plain = methods.pop(baseline, {})
 
     def order(name: str) -> tuple:
@@ -47,6 +45,22 @@ def two(runs: Iterable[Run], baseline: str = "tied") -> tuple[Trained, ...]:
         return ()
     best = min(others, key=order)
     return Trained(baseline, plain), Trained(best, methods[best])
+
+
+def by_method(runs: Iterable[Run]) -> dict[str, dict[int, Run]]:
+    """Return the runs of each method by seed, of runs of one context.
+
+    Seeds of two settings of a method are no seeds of one: of several settings, those with the most
+    seeds are compared, and that of least validation loss stands for the method.
+    """
+    settings: dict[str, dict[Setting, dict[int, Run]]] = {}
+    for run in runs:
+        settings.setdefault(run.method, {}).setdefault(run.setting, {})[run.seed] = run
+
+    def order(members: dict[int, Run]) -> tuple:
+        return -len(members), _loss(members)
+
+    return {method: min(several.values(), key=order) for method, several in settings.items()}
 
 
 def _loss(runs: dict[int, Run]) -> float:

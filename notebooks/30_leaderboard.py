@@ -238,41 +238,49 @@ if curves:
 # %% [markdown]
 # ## The ledger
 #
-# The ledger has one row a claim. Both numbers are differences of the method from its baseline in per cent of the
-# column *figure*, 100 times the difference of logarithms. So −4 % means a perplexity of 96 where the baseline has
-# 100. For a large rise this number is smaller than the per cent of the figure itself, for a large fall it is
-# greater, and a very large one is printed as a factor. The correlation $\rho$ of word similarity may be 0 or less,
-# where no logarithm exists. Its differences, and its margin of 2, are therefore in hundredths. Some claims compare a figure with a level, such as a share
-# of 0.9; then each seed counts as a pair. *Published* is the mean over the rows that the paper prints for the
-# claim. *Ours* is the mean over pairs of runs that share a seed, with its 95 % interval.
+# The ledger has one row for each claim. The columns *published* and *ours* have the difference between the method
+# and its baseline, in the quantity that the column *figure* names. *Published* is the mean over the rows that the
+# paper prints for the claim. *Ours* is the mean over pairs of runs that share a seed, with its 95 % interval, and
+# *pairs* counts them. Some claims compare a figure with a level, such as a share of 0.9. Then each seed counts as a
+# pair.
+#
+# A difference is 100 times the difference of logarithms, in per cent. So −4 % means a perplexity of 96 where the
+# baseline has 100. A large difference in logarithms is not the same as in ordinary per cent, and a very large
+# difference is printed as a factor. The correlation $\rho$ of word similarity may be 0 or less, where no logarithm
+# exists. The differences of $\rho$, and the margin of 2, are therefore in hundredths.
 #
 # The test is the paired t-test. Its $p$ is corrected by Holm over all claims that a comparison of runs can test,
-# whether runs are kept or not. So new runs of one claim do not weaken the verdict of another. The printed interval
-# is not corrected: that of an undecided claim may lie wholly on one side of 0. These are the verdicts:
+# whether runs are kept or not: the smallest p is multiplied by their number, as the first exercise shows. So new runs
+# of one claim do not weaken the verdict of another. The printed interval is not corrected. The interval of an
+# undecided claim may therefore lie wholly on one side of 0. These are the verdicts:
 #
 # - **agrees**, **disagrees**: the corrected p is below 0.05, and the difference goes the claimed or the
 #   other way. This speaks of the sign alone. A distance that is 0.4 % smaller agrees, though it is hardly
-#   smaller. For a claim of *no* difference another test decides, and the column p plays no part. Such a claim
-#   agrees when the data exclude 2 % either way, and a claim that there is *no gain* when they exclude a gain of
-#   2 %. They disagree when the data exclude less than 2 %;
+#   smaller;
+# - **agrees**, **disagrees** of a claim of *no* difference: an *equivalence test* decides (Schuirmann 1987). The claim
+#   agrees when the 90 % interval lies within ±2 %. It disagrees when the 95 % interval lies wholly beyond 2 % on one
+#   side and the corrected p is below 0.05. A claim that there is *no gain* is tested on the side of a gain alone;
 # - **no difference larger than x %**: the data exclude x, because the *90 %* interval lies within ±x. The 95 %
 #   interval of the table may reach beyond x. The number x is the published difference, rounded down to a tenth,
 #   at least 0.5 and at most 10, and 2 where none is published. This verdict is not corrected;
 # - **undecided: at most about n seeds would decide**: the data show neither a difference nor that there is none.
 #   If the pairs spread as these do, n seeds give one of the other verdicts whatever the true difference is. A
-#   large difference needs fewer. For a claim of no difference or of no gain n assumes that the mean stays, too.
-#   The spread of two or three pairs is hardly known, so n may be wrong by a factor of several;
-# - **untested**: no pair of runs counts as evidence. The column *why untested* says why. Numbers that are no evidence are
-#   shown, but they decide nothing.
+#   large difference needs fewer. For a claim of no difference or of no gain the verdict says *about n seeds*: this n
+#   holds only if further pairs have the mean of the pairs at hand. The spread of two or three pairs is hardly
+#   known, so n may be wrong by a factor of several;
+# - **untested**: fewer than two pairs of runs count as evidence. The column *why untested* says why. Numbers that are
+#   no evidence are shown, but they decide nothing.
 #
 # A verdict is **interim** while its comparison has fewer than the five pairs that each is to have. More pairs may
 # change it.
 #
-# Where both sides stand at their greatest possible rank, nothing varies from seed to seed. The interval then has
-# no width, and a p of 0 is no test: the verdict follows from how the models are made.
+# Where the method and the baseline both have their greatest possible rank, every pair differs by the same amount. The
+# interval then has no width, and the column p says so. This is no test: the verdict follows from how the models are
+# made.
 #
 # Models of several kinds may test one claim. Then the comparison of the best tier and the most seeds decides,
-# and *elsewhere* tells what the other comparisons say. `claims.tests(claims.claim(NAME), of)` lists the runs
+# and *elsewhere* counts the verdicts of the other comparisons. The column *tuning* says how the settings were chosen,
+# and *note* what else limits the comparison. `claims.tests(claims.claim(NAME), of)` lists the runs
 # behind a row, and those that decide come first. The column *runs* names these, and *place* says where the paper has
 # its claim. The cell under *One claim by hand* shows all runs of one claim.
 

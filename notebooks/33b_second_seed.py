@@ -13,22 +13,22 @@
 # %% [markdown]
 # # 33b. Going deeper: a second seed as a yardstick
 #
-# **Question.** Does a remedy change what a model predicts by more than another seed does, and what do several seeds reach together?
+# **Question.** Does a remedy change what a model predicts by more than another seed does, and is its gain still there in an ensemble of two seeds?
 #
 # This notebook goes on where [lesson 33](33_predictions.ipynb) stops. Nothing later needs it.
 
 # %% [markdown]
 # ## What you will learn
 #
-# - to compute what the mean probability of several models gains, from losses that are kept;
+# - to compute what an ensemble of several seeds gains, from losses that are kept;
 # - to measure how far two models disagree, and how far two methods differ beyond a seed;
-# - to ask of a remedy whether its gain is still there when seeds are averaged.
+# - to ask of a remedy whether its gain is still there in an ensemble.
 
 # %% [markdown]
 # ## Before you start
 #
-# **Prerequisites.** [Lesson 33](33_predictions.ipynb), whose symbols this notebook uses, and [lesson
-# 9](09_mixtures.ipynb) on mixtures.
+# **Prerequisites.** [Lesson 4](04_softmax_bottleneck.ipynb) on the rank, [lesson 9](09_mixtures.ipynb) on mixtures,
+# [notebook 23](23_run_a_batch.ipynb) on pairs of runs, and [lesson 33](33_predictions.ipynb).
 #
 # **Reading.** 2 minutes. **Difficulty.** 2 of 3.
 #
@@ -51,105 +51,174 @@ OWN = []  # folders of finished runs of yours, to count as kept ones do
 
 # %%
 import numpy as np
+import pandas as pd
 from IPython.display import Markdown, display
 
-from course_lab import averaging, evidence, families, plots, predictions
+from course_lab import ensembles, evidence, families, plots, predictions
 from course_lab.progress import check
 
 of = evidence.read(OWN)
 every = predictions.chosen(of)
-runs, _ = predictions.sort_out(of, every)
+runs, losing = predictions.sort_out(of, every)
 marks = families.other_precisions(runs)
 alike = [run for run in runs if run.method not in marks]
-losses = averaging.losses_of(alike)
+losses = ensembles.losses_of(alike)
 family = predictions.name_of(every) or "no family"
 
 # %% [markdown]
 # ## Predict
 #
-# Two tied softmaxes are trained alike but for their seeds. Their perplexities are equal to about one per cent.
-# The two models read the same text, and their probabilities are averaged. By how many per cent is the perplexity
-# of the mean below theirs: 0.5, 2 or 6? And a tied softmax with the cosine penalty is trained from a third seed.
-# Does it disagree with the two models more than they disagree with each other?
+# Two tied softmaxes are trained alike but for their seeds. An *ensemble* of the two models averages their
+# probabilities. The perplexities of the two models differ by less than one per cent. By how many per cent does the
+# ensemble lower their perplexity: 0.5, 2 or 6? A third model is a tied softmax with the cosine penalty and another
+# seed. Does an ensemble of this model and a tied softmax gain more than an ensemble of two tied softmaxes?
 
 # %% [markdown]
-# ## The mean of two models
+# ## An ensemble of two models
 #
-# A model gives the right word at a place the probability $p = e^{-\ell}$, where $\ell$ is its loss. The mean of
-# two models gives it $(p_1+p_2)/2$, and its loss is $-\log$ of that. So the losses of the mean follow from the
-# losses that both runs keep, one number for each token of the test split. No model has to be loaded.
+# A model gives the right word at a place the probability $p = e^{-\ell}$, where $\ell$ is the model's loss. An
+# ensemble of two models gives this word the probability $(p_1+p_2)/2$. It averages probabilities, and it does not
+# average weights. The losses of the ensemble follow from the losses that both runs keep, one number for each token of
+# the test split. No model has to be loaded.
 #
-# The mean is never worse than the two models are on average. With $\delta = \ell_1-\ell_2$, the loss of the mean
-# lies below $(\ell_1+\ell_2)/2$ by
+# Since $-\log$ is convex, the ensemble's loss is never above the mean $(\ell_1+\ell_2)/2$ of both losses. This is
+# Jensen's inequality. Let $\delta = \ell_1-\ell_2$. Divide $(p_1+p_2)/2$ by $\sqrt{p_1 p_2}$: the quotient is
+# $(e^{\delta/2}+e^{-\delta/2})/2$, which is called $\cosh(\delta/2)$. So the ensemble's loss lies below the mean of
+# both losses by
 #
-# $$ -\log\frac{\sqrt{p_1 p_2}}{(p_1+p_2)/2} = \log\cosh\frac{\delta}{2}. $$
+# $$ \log\frac{(p_1+p_2)/2}{\sqrt{p_1 p_2}} = \log\cosh\frac{\delta}{2}
+# \quad\big(\text{about } \delta^2/8 \text{ for a small } \delta\big). $$
 #
-# This number is 0 where both models give the word the same probability, and about $\delta^2/8$ where they nearly
-# do. Its mean over all tokens, in per cent, is what the mean of two models gains. It is also a measure of how far
-# the two models disagree, and we call it their *disagreement* $d$. It looks at the right word of each place only.
+# This number is 0 only where both models give the word the same probability. Its mean over all tokens, times 100, is
+# what the ensemble gains, in per cent. It is also a measure of how far two models $A$ and $B$ differ, and we call it
+# their *disagreement* $\Delta(A,B)$. The literature on ensembles has the word *diversity* for such measures.
+#
+# Every per cent in this notebook is 100 times a difference of logarithms of perplexity, as in [notebook
+# 30](30_leaderboard.ipynb). A small difference is nearly the same in ordinary per cent. A large one is not.
 
 # %%
 # NBVAL_CHECK_OUTPUT
 rng = np.random.default_rng(1)
 first, second = rng.gamma(2.0, 2.0, (2, 1_000))  # losses, in nats
-both = averaging.mean_losses([first, second])
+both = ensembles.ensemble_losses([first, second])
 naive = -np.log((np.exp(-first) + np.exp(-second)) / 2)
 gain = 100 * ((first + second) / 2 - both).mean()
-d = averaging.disagreement(first, second)
+disagreement = ensembles.disagreement(first, second)
 print("the mean of probabilities:", np.allclose(both, naive))
-print("it gains the disagreement:", bool(np.isclose(gain, d)))
+print("it gains the disagreement:", np.allclose(gain, disagreement))
 
 # %% [markdown]
 # ## What a second seed gains
 #
-# Methods are compared within the family of [lesson 33](33_predictions.ipynb), those that beat Kneser-Ney of order
-# 5 and compute in the precision of the tied softmax. In the table *one* is the perplexity of a single model, *two* that of the mean of two
-# seeds, and *every* that of the mean of all seeds. The first two are geometric means. The column *gain* has the
-# mean disagreement of two seeds in per cent, with its 95 % interval where there are three seeds or more. The pairs of one seed
-# depend on each other, so the interval is the jackknife's: it tells how much the gain moves when a seed is left out.
+# We compare the methods of one family of lesson 33, which is one model, text and budget. We leave out methods that
+# lose to Kneser-Ney of order 5 and methods that compute in another precision than `tied`.
 
 # %%
-means = averaging.means(losses)
-means.loc[:, "seeds":"high"].astype(float).round(2)
-
-# %%
-gain_said = "no method has two seeds with losses of tokens"
-if len(means):
-    low, high = means.gain.min(), means.gain.max()
-    gain_said = (
-        f"the perplexity of the mean of two seeds lies {low:.1f} to "
-        f"{high:.1f} % below that of one model, over {len(means)} methods"
-    )
-display(Markdown(f"*In `{family}` {gain_said}.*"))
+names = sorted({run.method for run in losing} | set(marks))
+left_out = ", ".join(f"`{name}`" for name in names) or "none"
+display(Markdown(f"*Family `{family}`. Left out: {left_out}.*"))
 
 # %% [markdown]
-# A mean of $K$ softmax models is a mixture of softmaxes in the sense of [lesson 9](09_mixtures.ipynb): its weights are
-# constant, and every component has an encoder and a word matrix of its own. Its $\log P$ is therefore not bound to
-# the rank $d+1$. It costs $K$ times the parameters, the training and the time of a prediction, where the mixture of
-# lesson 9 shares the encoder. A fair comparison with a single model has to name this price.
+# In the table *one* is the perplexity of a single model and *two* that of an ensemble of two seeds. Both are geometric
+# means, over the models and over the pairs of seeds. *Gain* is the mean disagreement of two seeds, in per cent.
+#
+# The columns *low* and *high* bound its 95 % interval. Two pairs that share a seed are not independent. The
+# *jackknife* of Tukey therefore leaves out one seed at a time and computes the gain again. How far these gains differ
+# gives the interval. It needs three seeds. All intervals of this notebook are over seeds and speak of this text only.
+# They are not corrected for the number of methods.
+
+# %%
+pairs = ensembles.of_two(losses)
+pairs.loc[:, "seeds":"gain high"].astype(float).round(2)
+
+# %%
+gain_said, tied_said = "no method has two seeds", "no two are kept"
+if len(pairs):
+    gain_said = (
+        f"an ensemble of two seeds gains {pairs.gain.min():.1f} to "
+        f"{pairs.gain.max():.1f} %, over {len(pairs)} methods"
+    )
+if "tied" in pairs.index:
+    each = [np.exp(model.mean()) for model in losses["tied"].values()]
+    tied_said = (
+        f"the perplexities of {len(each)} models lie within "
+        f"{100 * np.log(max(each) / min(each)):.1f} %, and an ensemble of "
+        f"two gains {pairs.gain['tied']:.1f} %"
+    )
+display(Markdown(f"*In `{family}` {gain_said}. Of `tied`, {tied_said}.*"))
+
+# %% [markdown]
+# The last sentence answers the first prediction. More seeds gain more, though each gains less than the one before. The
+# next table has the perplexity by the number of models in the ensemble, for the methods with the most seeds:
+
+# %%
+most = max(map(len, losses.values()), default=0)
+by_size = {name: ensembles.sizes(own) for name, own in losses.items()
+           if len(own) == most}  # fmt: skip
+number = pd.RangeIndex(1, most + 1, name="models")
+sizes = pd.DataFrame(by_size, index=number).round(2)
+sizes.sort_values(1, axis=1) if most else sizes
+
+# %%
+price_said = "no ensemble of `tied` models is kept"
+if "tied" in pairs.index and len(pairs) > 1:
+    best = pairs.one.idxmin()
+    alone = ensembles.sizes(losses["tied"])
+    price_said = (
+        f"a single `{best}` has a perplexity of {pairs.one[best]:.1f}, an "
+        f"ensemble of two `tied` models {alone[1]:.1f}, and one of "
+        f"{len(alone)} `tied` models {alone[-1]:.1f}"
+    )
+display(Markdown(f"*For comparison, {price_said}.*"))
+
+# %% [markdown]
+# An ensemble of $K$ softmax models is a mixture of $K$ softmaxes with constant weights. Unlike in lesson 9, each
+# component has its own encoder and its own word matrix. By lesson 4, $\log P$ of one softmax has at most the rank
+# $d+1$, where $d$ is the size of a context. This bound does not hold for the ensemble. The ensemble costs $K$ times the
+# parameters, the training and the time of a prediction. A comparison with a single model has to name this price.
 
 # %% [markdown]
 # ## Beyond a seed
 #
 # Models of two methods $A$ and $B$ always disagree, since two seeds of one method do. What the methods add is
 #
-# $$ D(A,B) = \mathrm{E}\,d(A_i,B_j) - \tfrac12\big(\mathrm{E}\,d(A_i,A_j)+\mathrm{E}\,d(B_i,B_j)\big),
-# \qquad i \neq j . $$
+# $$ D(A,B) = \mathrm{E}\,\Delta(A_i,B_j)
+# - \tfrac12\big(\mathrm{E}\,\Delta(A_i,A_j)+\mathrm{E}\,\Delta(B_i,B_j)\big), \qquad i \neq j , $$
 #
-# This is an *energy distance*. The function $\log\cosh$ is of negative type: every power of $1/\cosh$ is positive
-# definite, which by a theorem of Schoenberg is the same. So $D$ is never negative over all seeds. It is 0 only if
-# both methods give each token the same distribution of losses. Its estimate from few seeds may lie below 0.
+# where $A_i$ is the model of method $A$ and seed $i$, and $\mathrm{E}$ is the mean over pairs of different seeds. The
+# formula leaves out pairs of one seed, since such models have the order of their batches in common, and their start
+# where the parameters are the same. In words, $D$ is what an ensemble of one model of each method gains over the mean
+# of the two ensembles of one method.
 #
-# Two models of one seed share their start and the order of their batches, and they disagree less. Only pairs
-# of different seeds count here.
+# $D$ is half an *energy distance*: the mean distance across two distributions, less the mean distance within each.
+# Székely and Rizzo show that an energy distance is never negative where the distance is *of negative type*, as
+# $\log\cosh$ is. $D$ is 0 only if the loss of each token has the same distribution over seeds in both methods. An
+# estimate from few seeds may lie below 0.
+#
+# <details><summary>Why log cosh is of negative type</summary>
+#
+# By a theorem of Schoenberg a function $f$ is of negative type if $e^{-sf}$ is positive definite for every $s>0$. For
+# $f=\log\cosh$ these are the positive powers of $1/\cosh$, which are characteristic functions of probability
+# distributions. All of these distributions have a density above 0 everywhere, so that no difference escapes $D$.
+#
+# </details>
+#
+# The disagreement grows with the square of a difference of losses. So a method that lowers every loss by a little has a
+# $D$ near 0, though the paired test of notebook 30 finds its gain. We therefore also give the *root* of the ratio of $D$
+# to the disagreement within the methods. The root compares nats with nats.
+#
+# In the table *across* is the disagreement of a model of the method and a model of `tied` with different seeds, and
+# *same* that with equal seeds. *Own* is the disagreement of two seeds of the method, *plain* that of two seeds of
+# `tied`. *Beyond* is $D$: *across* less the mean of *own* and *plain*. *Seeds* counts the seeds that both methods have.
+# A method that shares fewer than three is left out.
 
 # %%
-beyond = averaging.beyond_a_seed(losses)
+beyond = ensembles.beyond_a_seed(losses)
 beyond.astype(float).round(2)
 
 # %% tags=["hide-input"]
 if len(beyond):
-    least, *_, most = beyond.beyond
+    least, most = beyond.beyond.iloc[[0, -1]]
     title = (
         f"Beyond a seed, {beyond.index[0]} differs from tied by "
         f"{least:.2f}\u00a0%, {beyond.index[-1]} by {most:.1f}\u00a0%"
@@ -161,61 +230,91 @@ if len(beyond):
     )
 
 # %%
-beyond_said = "no method shares three seeds with `tied`"
+beyond_said = "no method shares three seeds with it"
+cosine_said = "no three seeds of `cosine` are kept"
 if len(beyond):
-    part = 100 * beyond.beyond / beyond.own
-    small = ", ".join(f"`{m}`" for m in part.index[part < 10])
-    beyond_said = (
-        f"what the methods differ from `tied` beyond a seed is "
-        f"{part.min():.0f} to {part.max():.0f} % of what two seeds of one "
-        f"method disagree. Below a tenth: {small or 'none'}"
+    listed = [f"`{m}` {r:.0%}" for m, r in beyond.root.items()]
+    beyond_said = "the root of the ratio is " + ", ".join(listed)
+if "cosine" in beyond.index:
+    row = beyond.loc["cosine"]
+    cosine_said = (
+        f"two tied models disagree by {row.plain:.2f} %, a tied model and "
+        f"one with the cosine penalty by {row.across:.2f} %, of which "
+        f"{row.beyond:.2f} % lie beyond a seed"
     )
-display(Markdown(f"*In `{family}` {beyond_said}.*"))
+display(Markdown(
+    f"*Against `tied`, {beyond_said}. Further, {cosine_said}.*"
+))  # fmt: skip
 
 # %% [markdown]
-# **Figure 1.** A remedy can change the perplexity of every model by little, and always in one direction: then it is better, and
-# its predictions are those of another seed. Or it can change the predictions much and the perplexity hardly. The
-# length of the coloured part tells the two apart. It says nothing about better or worse. Spectrum control begins at
-# a scale that nobody has searched, as [notebook 30](30_leaderboard.ipynb) says, so its bar is that of one scale.
-
-# %% [markdown]
-# ## Together
+# **Figure 1.** The last sentence answers the second prediction. A short coloured part means that the method predicts
+# nearly like another seed of `tied`. Such a method can still be a little better or worse in every pair, which the paired
+# test of [notebook 30](30_leaderboard.ipynb) finds. A long coloured part means that the method gives the right words other probabilities than `tied` does. The
+# length does not say which of the two is better. Figure 2 shows this.
 #
-# A mean of seeds takes away what differs from seed to seed. A remedy that only takes away the same has nothing left to
-# gain. The figure has each method's difference from the tied softmax for single models, and for the means of all
-# seeds that both have.
+# The ledger of notebook 30 withdraws the perplexities of spectrum control, because the scale of its prior has not been
+# tuned. The bar of spectrum control may be much shorter at another scale.
+
+# %% [markdown]
+# ## Ensembles of a method
+#
+# An ensemble removes a part of the loss that varies from seed to seed: about half of it with two seeds, about four
+# fifths with five. If a remedy lowers only this part, an ensemble of models with the remedy is hardly better than an
+# ensemble of plain models. So we compare ensembles of equally many models, of two. The figure has each method's
+# difference from `tied`, for single models and for ensembles of two.
 
 # %% tags=["hide-input"]
-others = means[means.single.notna() & (means.index != "tied")]
-together_said = "no method shares two seeds with `tied`"
+others = pairs[pairs.together.notna() & (pairs.index != "tied")]
+told = []
+for name in {"untied", "adversarial", "mos"} & set(others.index):
+    row = others.loc[name]
+    told += [f"{name} {row.single:+.1f}, then {row.together:+.1f}\u00a0%"]
 if len(others):
-    most = (others.together - others.single).abs().idxmax()
-    told = others.loc[most]
-    together_said = (
-        f"`{most}` stands {told.single:+.1f} % from `tied` as a single "
-        f"model, {told.together:+.1f} % as a mean of its "
-        f"{told.seeds:.0f} seeds"
-    )
+    title = "Against tied: " + ("; ".join(sorted(told)) or "few pairs")
     plots.show(
-        plots.single_and_together(means, "tied", together_said),
-        alt="A ring and a mark for each method: its difference from the "
-        f"tied softmax alone and as a mean of seeds. {together_said}.",
+        plots.single_and_together(pairs, "tied", title),
+        alt="A ring and a mark for each method: the difference from tied "
+        f"of single models, and of ensembles of two. {title}.",
     )
-
-# %%
-others[["seeds", "single", "together"]].astype(float).round(2)
 
 # %% [markdown]
-# **Figure 2.** A method whose mark lies nearer to 0 than its ring gains or loses mostly what a mean of seeds takes
-# away. Where the mark lies farther out, the method and the mean of seeds add up. Means of more seeds move the marks.
-# No interval stands here, because there is one mean of all seeds.
+# **Figure 2.** The way from the ring to the mark is the part of the difference that an ensemble of two changes. Where
+# the mark lies nearer to 0, this part disappears, and the rest remains. Where the mark lies farther from 0, ensembles
+# differ by more than single models do. A mark on the other side of 0 belongs to a method that is worse alone and better
+# in an ensemble, or the reverse.
+#
+# In the table *mixed* is the perplexity of an ensemble of one model of the method and one of `tied`, over different
+# seeds. It can be below those of both ensembles of one method, which stand in the first table. The list under the table
+# compares means and is no test.
+
+# %%
+shown = ["shared", "single", "together", "together low", "together high"]
+others[[*shown, "mixed"]].astype(float).round(2)
+
+# %%
+wins = others.mixed < np.minimum(others.two, pairs.two.get("tied", np.nan))
+better = ", ".join(f"`{name}`" for name in others.index[wins])
+display(Markdown(
+    "*An ensemble with a tied model beats both ensembles of one method "
+    f"for: {better or 'none'}.*"
+))  # fmt: skip
+
+# %% [markdown]
+# Lesson 33 finds that the lists of likeliest words hardly tell methods apart. The lists count which words come first.
+# The probabilities of the right word tell methods apart where the lists hardly do.
 
 # %% [markdown]
 # ## What would change the answer
 #
-# - **More seeds.** The plan `desk` asks for five of each method. A method with two has no interval.
-# - **A better tuned model.** Where models overfit, their seeds disagree more and a mean gains more.
-# - **All words of a place.** Kept losses are those of the right word. Two models can agree on it and
+# - **More seeds.** A method that shares two seeds with `tied` has no interval, and its way from ring to mark may be
+#   chance.
+# - **Tuned methods.** No method of this family has been tuned on its own. Two methods at their best settings
+#   may be nearer to each other, or farther apart.
+# - **Another regularisation.** Zaremba, Sutskever and Vinyals report ensembles of two with and without dropout. Without
+#   dropout theirs gain far more than ours do.
+# - **A temperature.** An ensemble is less sure than its models, and lesson 33 finds most models too sure. A temperature
+#   that is fitted on the validation split may gain a part of what an ensemble gains.
+# - **All words of a place.** Kept losses are those of the right word. Two models can agree on the right word and
 #   disagree on all others.
 
 # %% [markdown]
@@ -223,11 +322,12 @@ others[["seeds", "single", "together"]].astype(float).round(2)
 #
 # | symbol | code | meaning |
 # |---|---|---|
-# | $\ell_1, \ell_2$ | `first`, `second` | losses of the tokens by two models, in nats |
+# | $\ell_1, \ell_2$; $p_1, p_2$ | `first`, `second` | losses of a token by two models, in nats; $p=e^{-\ell}$ |
 # | $\delta$ | `first - second` | difference of the losses of a token |
-# | $d$ | `averaging.disagreement` | mean of $\log\cosh(\delta/2)$ over the tokens, in per cent |
+# | $\Delta(A,B)$ | `ensembles.disagreement` | mean of $\log\cosh(\delta/2)$ over the tokens, in per cent |
 # | $A_i$ | `losses[method][seed]` | the model of method $A$ and seed $i$ |
-# | $D$ | `beyond.beyond` | what two methods differ beyond a seed, in per cent |
+# | $D(A,B)$ | `beyond.beyond` | what two methods differ beyond a seed, in per cent |
+# | $K$ | `sizes.index` | models of an ensemble |
 
 # %% [markdown]
 # ## Exercises
@@ -235,13 +335,13 @@ others[["seeds", "single", "together"]].astype(float).round(2)
 # ### 1. Many models
 #
 # *Difficulty 1/3, importance 3/3, ten minutes.* Assign to `gain_of` a function of a list of arrays: the losses of
-# the same tokens by $K$ models, in nats. The function returns by how many per cent (100 times a difference of
-# logarithms) the perplexity of the mean lies below the geometric mean of the $K$ perplexities.
+# the same tokens by $K$ models, in nats. The function returns by how many per cent the ensemble of all $K$ models lowers
+# the geometric mean of their perplexities.
 #
 # <details><summary>Hint</summary>
 #
-# Average the probabilities of each token over the models first. The geometric mean of perplexities is the mean of
-# the losses.
+# Average the probabilities of each token over the models first. The logarithm of the geometric mean of the
+# perplexities is the mean of all losses.
 #
 # </details>
 
@@ -249,18 +349,18 @@ others[["seeds", "single", "together"]].astype(float).round(2)
 gain_of = None  # a function of a list of arrays
 
 
-# %%
+# %% tags=["hide-input"]
 def as_averaged(gain_of):
     models = list(np.random.default_rng(2).gamma(2.0, 2.0, (4, 500)))
-    mean = averaging.mean_losses(models).mean()
-    value, right = gain_of(models), 100 * (np.mean(models) - mean)
-    if np.isclose(value, -right):
-        return "the mean is better, so its gain is above 0"
-    if np.isclose(value, right / 100):
+    saved = np.mean(models) - ensembles.ensemble_losses(models).mean()
+    value = gain_of(models)
+    if np.isclose(value, -100 * saved):
+        return "the ensemble is better, so its gain is above 0"
+    if np.isclose(value, saved):
         return "that is in nats; per cent are 100 times as many"
     if abs(value) < 1e-9:
         return "a mean of losses gains nothing: average probabilities"
-    return bool(np.isclose(value, right))
+    return bool(np.isclose(value, 100 * saved))
 
 
 check("33b.1", gain_of, as_averaged)
@@ -268,13 +368,13 @@ check("33b.1", gain_of, as_averaged)
 # %% [markdown]
 # ### 2. How far apart?
 #
-# *Difficulty 2/3, importance 2/3, ten minutes.* The mean of two models gains 5 %. Suppose that their losses of
-# every token differ by the same amount, once one way and once the other. By how many nats? Assign the number to
-# `apart`.
+# *Difficulty 2/3, importance 2/3, ten minutes.* An ensemble of two models gains 5 %. Suppose that $|\delta|$ is the
+# same for every token: at half of the tokens the first model has the smaller loss, at the other half the second. How
+# large is $|\delta|$, in nats? Assign the number to `apart`.
 #
 # <details><summary>Hint</summary>
 #
-# Solve $\log\cosh(\delta/2) = 0.05$. The approximation $\delta^2/8$ is near enough.
+# The section *An ensemble of two models* has what an ensemble saves at one token. Write 5 % in nats first.
 #
 # </details>
 
@@ -282,10 +382,10 @@ check("33b.1", gain_of, as_averaged)
 apart = None  # nats
 
 
-# %%
+# %% tags=["hide-input"]
 def far_enough(apart):
     if np.isclose(apart, np.arccosh(np.exp(0.05)), rtol=0.02):
-        return "that is half of it: the cosine is of δ/2"
+        return "that is δ/2: the argument of cosh is half the difference"
     if apart > 2:
         return "5 % are 0.05 nats"
     return bool(np.isclose(apart, 2 * np.arccosh(np.exp(0.05)), rtol=0.02))
@@ -297,11 +397,29 @@ check("33b.2", apart, far_enough)
 # ## What we saw
 
 # %%
+kept_said = "tying gains nothing here"
+if others.single.get("untied", 0) > 0:
+    row = others.loc["untied"]
+    kept_said = (
+        f"a single model without tying stands {row.single:+.1f} % from "
+        f"`tied`, an ensemble of two {row.together:+.1f} %. So "
+        f"{1 - row.together / row.single:.0%} of what tying gains, an "
+        "ensemble of two gains, too"
+    )
+if "mos" in others.index:
+    row = others.loc["mos"]
+    kept_said += f". `mos` goes from {row.single:+.1f} "
+    kept_said += f"to {row.together:+.1f} %"
+
+# %%
 display(
     Markdown(
-        f"In `{family}`, {gain_said}.\n\n"
-        f"Over different seeds, {beyond_said}.\n\n"
-        f"The mean of seeds changes this method most: {together_said}."
+        f"**A second seed.** In `{family}`, {gain_said}. For comparison, "
+        f"{price_said}.\n\n"
+        f"**Beyond a seed.** Against `tied`, {beyond_said}. So far the "
+        "methods move the loss of a typical token, where another seed "
+        "moves it by 100 %.\n\n"
+        f"**In ensembles.** In `{family}`, {kept_said}."
     )
 )
 
@@ -313,9 +431,12 @@ display(
 #   [doi:10.1016/j.jspi.2013.03.018](https://doi.org/10.1016/j.jspi.2013.03.018)
 # - I. J. Schoenberg (1938). *Metric Spaces and Positive Definite Functions.* Transactions of the American
 #   Mathematical Society 44(3). [doi:10.1090/S0002-9947-1938-1501980-0](https://doi.org/10.1090/S0002-9947-1938-1501980-0)
-# - J. W. Tukey (1958). *Bias and Confidence in Not-Quite Large Samples.* Annals of Mathematical Statistics 29.
-# - Z. Yang, Z. Dai, R. Salakhutdinov, W. W. Cohen (2018). *Breaking the Softmax Bottleneck: A High-Rank
-#   RNN Language Model.* ICLR. [arXiv:1711.03953](https://arxiv.org/abs/1711.03953)
+# - J. W. Tukey (1958). *Bias and Confidence in Not-Quite Large Samples* (abstract). Annals of Mathematical Statistics
+#   29(2). [doi:10.1214/aoms/1177706647](https://doi.org/10.1214/aoms/1177706647)
+# - W. Zaremba, I. Sutskever, O. Vinyals (2014). *Recurrent Neural Network Regularization.* Table 1.
+#   [arXiv:1409.2329](https://arxiv.org/abs/1409.2329)
+# - D. Wood and others (2023). *A Unified Theory of Diversity in Ensemble Learning.* JMLR 24.
+#   [arXiv:2301.03962](https://arxiv.org/abs/2301.03962)
 
 # %% [markdown] tags=["way"]
 # ↑ Back: [33. Predictions](33_predictions.ipynb)

@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from matplotlib.collections import PathCollection
-from matplotlib.container import BarContainer
+from matplotlib.container import BarContainer, ErrorbarContainer
 from PIL import Image
 
 from course_lab import plots
@@ -1123,25 +1122,24 @@ def test_tested_claims_name_what_is_beyond_ten_per_cent_as_factors():
 
 
 def test_what_is_beyond_a_seed_begins_where_a_seed_ends():
-    table = pd.DataFrame(
-        {"own": [5.0, 6.0], "beyond": [0.5, 2.0], "low": [0.25, 1.75], "high": [0.75, 2.25]},
-        index=["cosine", "mos"],
-    )
-    figure = plots.beyond_a_seed(table, "title")
+    table = pd.DataFrame({"own": [5.5, 7.0], "plain": [4.5, 5.0], "beyond": [0.5, 2.0]})
+    table[["beyond low", "beyond high"]] = [[0.25, 0.75], [1.75, 2.25]]
+    figure = plots.beyond_a_seed(table.set_axis(["cosine", "mos"]), "title")
     ax = figure.axes[0]
-    own, beyond = (bars for bars in ax.containers if isinstance(bars, BarContainer))
-    assert [bar.get_width() for bar in own] == [5.0, 6.0]
+    seed, beyond = (bars for bars in ax.containers if isinstance(bars, BarContainer))
+    assert [bar.get_width() for bar in seed] == [5.0, 6.0]
     assert [(bar.get_x(), bar.get_width()) for bar in beyond] == [(5.0, 0.5), (6.0, 2.0)]
     assert [label.get_text() for label in ax.get_yticklabels()] == ["cosine", "mos"]
 
 
-def test_single_models_are_rings_and_means_of_seeds_marks_without_the_baseline():
-    table = pd.DataFrame(
-        {"seeds": [5, 5, 2], "single": [-7.0, 0.0, np.nan], "together": [-9.0, 0.0, np.nan]},
-        index=["mos", "tied", "alone"],
-    )
-    ax = plots.single_and_together(table, "tied", "`mos` gains").axes[0]
-    rings, marks = (points for points in ax.collections if isinstance(points, PathCollection))
-    assert rings.get_offsets().tolist() == [[-7.0, 0.0]]
-    assert marks.get_offsets().tolist() == [[-9.0, 0.0]]
+def test_single_models_are_rings_and_ensembles_marks_without_the_baseline():
+    table = pd.DataFrame({"shared": [5, 5, 1], "single": [-7.0, 0.0, np.nan]})
+    table[["single low", "single high"]] = [[-8.0, -6.0], [0.0, 0.0], [np.nan, np.nan]]
+    table["together"] = [-9.0, 0.0, np.nan]
+    table[["together low", "together high"]] = [[-9.5, -8.5], [0.0, 0.0], [np.nan, np.nan]]
+    figure = plots.single_and_together(table.set_axis(["mos", "tied", "alone"]), "tied", "title")
+    ax = figure.axes[0]
+    rings, marks = (bars[0] for bars in ax.containers if isinstance(bars, ErrorbarContainer))
+    assert (rings.get_xdata(), marks.get_xdata()) == ([-7.0], [-9.0])
+    assert rings.get_markerfacecolor() == style.PAPER != marks.get_markerfacecolor()
     assert [label.get_text() for label in ax.get_yticklabels()] == ["mos (5 seeds)"]

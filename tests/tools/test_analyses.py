@@ -53,8 +53,8 @@ def test_an_analysis_reads_the_plans_of_the_desk(path, sample, monkeypatch):
         assert (told["family"], told["seeds"]) == ("ptb/desk", [1, 2, 3])
         assert [trained.name for trained in told["pair"]] == ["tied", "mos"]
     if path.stem == "33b_second_seed":
-        assert set(told["means"].index) == set(evidence_sample.METHODS)
-        assert (told["means"].gain > 0).all() and "mos" in told["beyond"].index
+        assert set(told["pairs"].index) == set(evidence_sample.METHODS)
+        assert (told["pairs"].gain > 0).all() and "mos" in told["beyond"].index
     if path.stem == "34_generalization_bound":
         assert "slope -0.50" in told["falls"] and len(told["trade"]) == 4
 
