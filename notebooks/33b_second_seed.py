@@ -416,9 +416,9 @@ display(
     Markdown(
         f"**A second seed.** In `{family}`, {gain_said}. For comparison, "
         f"{price_said}.\n\n"
-        f"**Beyond a seed.** Against `tied`, {beyond_said}. So far the "
-        "methods move the loss of a typical token, where another seed "
-        "moves it by 100 %.\n\n"
+        f"**Beyond a seed.** Against `tied`, {beyond_said}. By so much a "
+        "method moves the loss of a typical token, where another seed "
+        "counts as 100 %.\n\n"
         f"**In ensembles.** In `{family}`, {kept_said}."
     )
 )
