@@ -257,8 +257,8 @@ def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS) -> "pd.DataFrame":
         if first is not None and claim.name in counting:
             p = float(corrected[claim.name])
             margin = margin_of(printed, claim.expects)
-            said = verdict(claim.expects, first.differences, p, margin, family=family)
-            said = said.replace("%", claim.unit)
+            pairs = first.differences
+            said = verdict(claim.expects, pairs, p, margin, family=family, unit=claim.unit)
             row |= {"p": p, "verdict": said, "interim": _interim(said, len(first.seeds))}
             row |= {"elsewhere": _elsewhere_said(claim, tested[claim.name][1:], margin)}
             sides = [s for s in (first.method, first.baseline) if isinstance(s, Setting)]
@@ -306,7 +306,7 @@ def _elsewhere_said(claim: Claim, others: Sequence[Test], margin: float) -> str:
 
 
 def margin_of(printed: Sequence[float], expects: Expected) -> float:
-    """Return the difference, in per cent, that would not matter: the published one.
+    """Return the difference that would not matter, in the claim's unit: the published one.
 
     A claim of no gain or of no difference has no published one that a margin could be: USUAL.
     """
@@ -323,10 +323,12 @@ def verdict(
     margin: float,
     alpha: float = 0.05,
     family: int = 1,
+    unit: str = "%",
 ) -> str:
-    """Return the verdict on a claim about a figure, from paired differences in per cent.
+    """Return the verdict on a claim about a figure, from paired differences.
 
     p: corrected for the `family` of comparisons.
+    unit: of the differences and of `margin`.
 
     lower, higher: agrees or disagrees where the corrected p is below α.
     same: agrees where both one-sided tests at α refuse a difference of the margin.
@@ -339,7 +341,7 @@ def verdict(
     differences = np.asarray(differences, np.float64)
     towards = -differences if expects in ("higher", "not higher") else differences
     if expects in ("lower", "higher"):
-        said = comparison.verdict(towards, p, margin, alpha, family)
+        said = comparison.verdict(towards, p, margin, alpha, family, unit)
         return {"better": "agrees", "worse": "disagrees"}.get(said, said)
     low, high = comparison.interval(towards, 1 - 2 * alpha)
     if -margin < low and (high < margin or expects != "same"):

@@ -100,11 +100,13 @@ def tested(
     margin: float = 2.0,
     alpha: float = 0.05,
     family: int | None = None,
+    unit: str = "%",
 ) -> dict[Any, dict]:
     """Return what the statistic says of a family of comparisons, by name.
 
-    differences: name → paired differences (n,), two or more, in units of `margin`.
+    differences: name → paired differences (n,), two or more, in the unit of `margin`.
     family: how many comparisons were declared; the number of `differences` if None.
+    unit: what a verdict calls it.
 
     Keys: difference (their mean), low, high (its interval), n, p (Holm over the family), verdict.
     """
@@ -114,7 +116,7 @@ def tested(
     for (name, d), p in zip(differences.items(), corrected, strict=True):
         low, high = interval(d, 1 - alpha)
         rows[name] = {"difference": float(np.mean(d)), "low": low, "high": high, "n": len(d)}
-        rows[name] |= {"p": float(p), "verdict": verdict(d, p, margin, alpha, family)}
+        rows[name] |= {"p": float(p), "verdict": verdict(d, p, margin, alpha, family, unit)}
     return rows
 
 
@@ -144,17 +146,20 @@ def interval(differences, confidence: float = 0.95) -> tuple[float, float]:
     return mean.low, mean.high
 
 
-def verdict(differences, p: float, margin: float, alpha: float = 0.05, family: int = 1) -> str:
-    """Return the verdict on paired differences in per cent.
+def verdict(
+    differences, p: float, margin: float, alpha: float = 0.05, family: int = 1, unit: str = "%"
+) -> str:
+    """Return the verdict on paired differences.
 
     p: corrected for the `family` of comparisons.
+    unit: of the differences and of `margin`.
     """
     differences = np.asarray(differences, np.float64)
     if p < alpha:
         return "better" if differences.mean() < 0 else "worse"
     low, high = interval(differences, 1 - 2 * alpha)
     if -margin < low and high < margin:
-        return f"no difference larger than {margin:g} %"
+        return f"no difference larger than {margin:g} {unit}"
     # Where 0 lies inside the corrected interval, |d̄| is at most t' sd / √n. With t of the one-sided
     # test the whole interval of equivalence then lies inside the margin if (t' + t) sd / √n does.
     levels = np.array([1 - alpha / (2 * family), 1 - alpha])

@@ -29,7 +29,7 @@ import numpy as np
 
 from course_lab.evidence import Run
 from course_lab.statistics import jackknife
-from course_lab.token_gains import by_method, token_losses
+from course_lab.token_gains import by_method, common, token_losses
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,7 +157,7 @@ def beyond_a_seed(losses: Mapping[str, Losses], baseline: str = "tied") -> "pd.D
 
 def _shared(ours: Losses, theirs: Losses) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return the losses of the seeds that both have, in one order."""
-    seeds = sorted(ours.keys() & theirs.keys())
+    seeds = common(ours, theirs)
     return [ours[seed] for seed in seeds], [theirs[seed] for seed in seeds]
 
 

@@ -140,21 +140,15 @@ class Evidence:
         return next(iter(self.settings[setting].values()))
 
     def best(self, settings: Sequence[Setting], figure: str = "valid_perplexity") -> Setting:
-        """Return the setting of least validation loss, the mean over its seeds.
+        """Return the best setting, see `best_of`.
 
-        Only those with the most seeds are compared: a lucky seed must not win.
         figure: only seeds that have it count; runs of a setting may be older than a figure.
         """
-        runs = {
-            setting: [r for r in self.settings[setting].values() if r.figure(figure) is not None]
-            for setting in settings
-        }
-
-        def loss(setting: Setting) -> float:
-            return float(np.mean([np.log(run.perplexity("valid")) for run in runs[setting]]))
-
-        most = max(map(len, runs.values()))
-        return min((s for s in settings if len(runs[s]) == most), key=loss)
+        having = {}
+        for setting in settings:
+            runs = self.settings[setting].values()
+            having[setting] = [run for run in runs if run.figure(figure) is not None]
+        return best_of(having)
 
     def longest(self, settings: Sequence[Setting]) -> list[Setting]:
         """Return the settings that read at least half as many tokens as the longest of them."""
@@ -173,6 +167,19 @@ class Evidence:
             return None
         losses = [np.log(run.perplexity("test")) for run in self.settings[setting].values()]
         return bool(np.mean(losses) < np.log(counted[COUNTING]))
+
+
+def best_of(runs: Mapping[Setting, Sequence[Run]]) -> Setting:
+    """Return the setting of least validation loss, the mean over its runs of one seed each.
+
+    Only settings with the most seeds are compared: a lucky seed must not win.
+    """
+
+    def loss(setting: Setting) -> float:
+        return float(np.mean([np.log(run.perplexity("valid")) for run in runs[setting]]))
+
+    most = max(map(len, runs.values()))
+    return min((setting for setting in runs if len(runs[setting]) == most), key=loss)
 
 
 # Reading -----------------------------------------------------------------------------------------

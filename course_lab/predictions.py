@@ -126,11 +126,10 @@ def differences(
                 samples[method, group] = d.to_numpy()
     columns = ["difference", "low", "high", "n", "p", "verdict"]
     family = max(declared * len(set(table[by])), len(samples))
-    tested = comparison.tested(samples, MARGIN, family=family)
+    tested = comparison.tested(samples, MARGIN, family=family, unit="hundredth")
     index = pd.MultiIndex.from_tuples(list(tested), names=["method", by])
     rows = pd.DataFrame(list(tested.values()), index=index, columns=columns)
-    verdicts = rows.verdict.astype(str).replace(VERDICTS)
-    return rows.assign(verdict=verdicts.str.replace("1 %", "a hundredth"))
+    return rows.assign(verdict=rows.verdict.astype(str).replace(VERDICTS))
 
 
 def gaps(table: "pd.DataFrame", method: str, baseline: str) -> np.ndarray:

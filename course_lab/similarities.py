@@ -195,13 +195,13 @@ def compared(
     lost = {m: (100 * (means.loc[baseline] - means.loc[m])).dropna() for m in means.index}
     lost = {m: values for m, values in lost.items() if m != baseline and len(values) > 1}
     declared = families.declared(family, baseline)
-    rows = comparison.tested(lost, MARGIN, family=len(declared | lost.keys()))
+    number = len(declared | lost.keys())
+    rows = comparison.tested(lost, MARGIN, family=number, unit="hundredths")
     for method, row in rows.items():
         row |= {"difference": -row["difference"], "low": -row["high"], "high": -row["low"]}
         d = (100 * np.log(perplexity.loc[method] / perplexity.loc[baseline])).dropna()
         row["perplexity"] = d.mean()
         row["perplexity low"], row["perplexity high"] = comparison.interval(d)
-        row["verdict"] = row["verdict"].replace("%", "hundredths")
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 

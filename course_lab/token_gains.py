@@ -1,11 +1,11 @@
 """Which tokens of the test split gain between two methods, from the loss that each run keeps."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from course_lab import results
+from course_lab import evidence, results
 from course_lab.evidence import Run, Setting
 from course_lab.experiment import Experiment
 from course_lab.final_figures import TEST_LOSSES
@@ -50,17 +50,16 @@ def two(runs: Iterable[Run], baseline: str = "tied") -> tuple[Trained, ...]:
 def by_method(runs: Iterable[Run]) -> dict[str, dict[int, Run]]:
     """Return the runs of each method by seed, of runs of one context.
 
-    Seeds of two settings of a method are no seeds of one: of several settings, those with the most
-    seeds are compared, and that of least validation loss stands for the method.
+    Two seeds of different settings are no pair, so the best setting of a method stands for it.
     """
     settings: dict[str, dict[Setting, dict[int, Run]]] = {}
     for run in runs:
         settings.setdefault(run.method, {}).setdefault(run.setting, {})[run.seed] = run
-
-    def order(members: dict[int, Run]) -> tuple:
-        return -len(members), _loss(members)
-
-    return {method: min(several.values(), key=order) for method, several in settings.items()}
+    chosen = {}
+    for method, several in settings.items():
+        best = evidence.best_of({setting: [*own.values()] for setting, own in several.items()})
+        chosen[method] = several[best]
+    return chosen
 
 
 def _loss(runs: dict[int, Run]) -> float:
@@ -86,11 +85,11 @@ def gained(ours: dict[int, np.ndarray], theirs: dict[int, np.ndarray]) -> np.nda
     ours, theirs: losses by seed. A seed whose texts differ in length is left out. Empty where no
         seed is common.
     """
-    seeds = _common(ours, theirs)
+    seeds = common(ours, theirs)
     return np.mean([theirs[s] - ours[s] for s in seeds], axis=0) if seeds else np.empty(0)
 
 
-def _common(ours: dict[int, np.ndarray], theirs: dict[int, np.ndarray]) -> list[int]:
+def common(ours: Mapping[int, np.ndarray], theirs: Mapping[int, np.ndarray]) -> list[int]:
     """Return the seeds that both have with losses of as many tokens."""
     return [s for s in sorted(ours.keys() & theirs.keys()) if len(ours[s]) == len(theirs[s])]
 
@@ -137,7 +136,7 @@ def by_likelihood(ours: dict[int, np.ndarray], theirs: dict[int, np.ndarray]) ->
     columns = ["tokens", "gain", "low", "high", "part"]
     if not len(gain):
         return pd.DataFrame(columns=columns)
-    both = [(ours[s] + theirs[s]) / 2 for s in _common(ours, theirs)]
+    both = [(ours[s] + theirs[s]) / 2 for s in common(ours, theirs)]
     likely = np.exp(-np.mean(both, axis=0))
     rows = {}
     for low, high in zip(LIKELY, LIKELY[1:], strict=False):

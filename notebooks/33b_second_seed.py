@@ -252,16 +252,16 @@ display(Markdown(
 # test of [notebook 30](30_leaderboard.ipynb) finds. A long coloured part means that the method gives the right words other probabilities than `tied` does. The
 # length does not say which of the two is better. Figure 2 shows this.
 #
-# The ledger of notebook 30 withdraws the perplexities of spectrum control, because the scale of its prior has not been
-# tuned. The bar of spectrum control may be much shorter at another scale.
+# The ledger of notebook 30 withdraws the perplexities of spectrum control with either prior, because the scale of the
+# prior has not been tuned. In both figures spectrum control may stand elsewhere at another scale.
 
 # %% [markdown]
 # ## Ensembles of a method
 #
-# An ensemble removes a part of the loss that varies from seed to seed: about half of it with two seeds, about four
-# fifths with five. If a remedy lowers only this part, an ensemble of models with the remedy is hardly better than an
-# ensemble of plain models. So we compare ensembles of equally many models, of two. The figure has each method's
-# difference from `tied`, for single models and for ensembles of two.
+# An ensemble of $K$ models removes about $(K-1)/K$ of what all seeds together could remove. If a remedy lowers
+# only the part of the loss that differs from seed to seed, an ensemble of models with the remedy is hardly better than
+# one of plain models. So we compare ensembles of equally many models, of two. The figure has each method's difference
+# from `tied`, for single models and for ensembles of two.
 
 # %% tags=["hide-input"]
 others = pairs[pairs.together.notna() & (pairs.index != "tied")]
@@ -310,8 +310,8 @@ display(Markdown(
 #   chance.
 # - **Tuned methods.** No method of this family has been tuned on its own. Two methods at their best settings
 #   may be nearer to each other, or farther apart.
-# - **Another regularisation.** Zaremba, Sutskever and Vinyals report ensembles of two with and without dropout. Without
-#   dropout theirs gain far more than ours do.
+# - **Another model or text.** All figures are of one family. A model with less dropout may differ more from seed to
+#   seed.
 # - **A temperature.** An ensemble is less sure than its models, and lesson 33 finds most models too sure. A temperature
 #   that is fitted on the validation split may gain a part of what an ensemble gains.
 # - **All words of a place.** Kept losses are those of the right word. Two models can agree on the right word and
@@ -433,8 +433,6 @@ display(
 #   Mathematical Society 44(3). [doi:10.1090/S0002-9947-1938-1501980-0](https://doi.org/10.1090/S0002-9947-1938-1501980-0)
 # - J. W. Tukey (1958). *Bias and Confidence in Not-Quite Large Samples* (abstract). Annals of Mathematical Statistics
 #   29(2). [doi:10.1214/aoms/1177706647](https://doi.org/10.1214/aoms/1177706647)
-# - W. Zaremba, I. Sutskever, O. Vinyals (2014). *Recurrent Neural Network Regularization.* Table 1.
-#   [arXiv:1409.2329](https://arxiv.org/abs/1409.2329)
 # - D. Wood and others (2023). *A Unified Theory of Diversity in Ensemble Learning.* JMLR 24.
 #   [arXiv:2301.03962](https://arxiv.org/abs/2301.03962)
 

@@ -30,7 +30,7 @@ def gain_of(models):
 # %% 33b.2
 apart = np.sqrt(8 * 0.05)
 
-# %% 33b.2 wrong: the whole difference in the cosine
+# %% 33b.2 wrong: the whole difference in cosh
 # says: half of it
 apart = np.sqrt(2 * 0.05)
 

@@ -1,14 +1,10 @@
 """The figures of the notebook that goes deeper than lesson 33."""
 
-import textwrap
-
 import numpy as np
 from matplotlib.figure import Figure
 
-from course_lab.plots.evidence import _name_rows
+from course_lab.plots.evidence import _finished, _name_rows
 from course_lab.plots.style import COLOURS, INK, MARKERS, MEANING, PAPER, panels
-
-WIDTH = 52  # letters of a title's line
 
 
 def beyond_a_seed(table, title: str) -> Figure:
@@ -27,9 +23,7 @@ def beyond_a_seed(table, title: str) -> Figure:
     ax.errorbar(seed + table.beyond, places, xerr=np.array(reach, dtype=float), **style)
     _name_rows(ax, table.index)
     ax.set_xlabel("disagreement of two models, %")
-    figure.suptitle(textwrap.fill(title, WIDTH))
-    figure.legend(loc="outside lower center", ncols=2)
-    return figure
+    return _finished(figure, title, 2)
 
 
 def single_and_together(table, baseline: str, title: str) -> Figure:
@@ -52,6 +46,5 @@ def single_and_together(table, baseline: str, title: str) -> Figure:
         ax.errorbar(rows[name], places, xerr=np.array(reach, dtype=float), capsize=3, **look)
     _name_rows(ax, [f"{name} ({n:.0f} seeds)" for name, n in rows.shared.items()])
     ax.set_xlabel(f"perplexity against {baseline}, %")
-    figure.suptitle(textwrap.fill(title, WIDTH))
-    figure.legend(loc="outside lower center", ncols=2, title="without a bar: two seeds")
-    return figure
+    alone = (rows.shared == 2).any()
+    return _finished(figure, title, 2, "without a bar: two seeds" if alone else None)

@@ -206,7 +206,7 @@ def test_the_gain_is_found_where_it_is(runs):
     row = table.loc[("mos", "1 to 9")]
     assert row.verdict == "lower" and row.n == 3
     assert row.difference == pytest.approx(-100 * (evidence_sample.GAIN - 0.02), abs=3)
-    assert table.verdict[("mos", "10,000 and more")] == "no difference larger than a hundredth"
+    assert table.verdict[("mos", "10,000 and more")] == "no difference larger than 1 hundredth"
     by_frequency = predictions.gaps(losses, "mos", "tied")
     assert by_frequency.shape == (3, 2)
     assert by_frequency.mean(0) == pytest.approx([row.difference, 0])

@@ -70,12 +70,9 @@ def record(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> Path:
-    """The site of the sample, without the library's pages: they take most of a build's time."""
     folder = tmp_path_factory.mktemp("site")
     executed = site_sample.lessons(folder / "executed")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reference, "write_pages", lambda folder: None)
-        return site.build(executed, folder / "site", cli.command_lines()).parent
+    return site.build(executed, folder / "site", cli.command_lines()).parent
 
 
 @pytest.fixture
@@ -257,12 +254,13 @@ def test_an_exercise_not_done_is_to_do(tmp_path, monkeypatch, source):
     assert "- [How *long* is $w_i$?](project:#01-small-exercise-1): to do\n" in text
 
 
-def test_search_index_knows_the_words_of_lessons_and_pages(built):
+def test_search_index_knows_the_words_of_lessons_and_library(built):
     index = (built / "searchindex.js").read_text("utf-8")
     index = json.loads(index.removeprefix("Search.setIndex(").removesuffix(")"))
     pages = index["terms"]["softmax"]
     names = {index["docnames"][page] for page in (pages if isinstance(pages, list) else [pages])}
     assert {"lessons/01_small", "symbols"} <= names
+    assert "reference/course_lib.output_layers" in index["docnames"]
 
 
 def test_the_site_has_no_sources_of_a_build_in_it(built):
@@ -394,3 +392,26 @@ def test_no_docstring_is_markup_that_sphinx_warns_about(docstring):
 
     settings = {"halt_level": 2, "report_level": 5}
     publish_doctree(reference.as_rst(docstring), settings_overrides=settings)
+
+
+def test_reference_shows_signatures_methods_and_values_by_default(built):
+    page = (built / "reference" / "course_lib.output_layers.html").read_text("utf-8")
+    for name in ("layer.OutputLayer", "layer.OutputLayer.log_prob", "words.FullWords"):
+        assert f'id="course_lib.output_layers.{name}"' in page
+    assert "_forward_block" not in page and "Alias for field" not in page
+    assert (
+        page.count('id="course_lib.output_layers.layer.Softmax"') == 1
+    )  # not where it is gathered
+
+
+@pytest.mark.parametrize("package", reference.PACKAGES)
+def test_reference_has_every_public_module_with_its_first_sentence(built, package):
+    index = (built / "reference" / "index.html").read_text("utf-8")
+    for module in reference.public_modules(package):
+        subpackage = len(module.split(".")) > 2 or (site.ROOT / module.replace(".", "/")).is_dir()
+        name = ".".join(module.split(".")[: 2 if subpackage else 1])
+        page = (built / "reference" / f"{name}.html").read_text("utf-8")
+        assert f'id="module-{module}"' in page, module
+        assert f"{name}.html" in index
+    rows = re.findall(r"<tr.*?</tr>", index, re.S)
+    assert len(rows) >= 3 and all(re.search(r"<td><p>\w", row) for row in rows)

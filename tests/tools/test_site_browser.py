@@ -2,7 +2,6 @@
 
 import functools
 import http.server
-import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ import pytest
 import site_sample
 from axe_playwright_python.sync_playwright import Axe
 from headless import launched
-from playwright.sync_api import Browser, Page, ViewportSize
+from playwright.sync_api import Browser, Page
 
 from course_lab import plots
 from tools import cli, published, reference, site
@@ -67,7 +66,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory) -> Path:
+def root(tmp_path_factory, browser) -> Path:
     """The site of the sample and the committed lessons."""
     folder = tmp_path_factory.mktemp("site")
     executed = site_sample.lessons(folder / "executed")
@@ -103,15 +102,10 @@ def note_failure(request, wrong):
         wrong.append(f"failed: {request.url} {request.failure}")
 
 
-def size(width: str) -> ViewportSize:
-    """The window of a width's name."""
-    across, down = WIDTHS[width]
-    return {"width": across, "height": down}
-
-
 def open_page(browser: Browser, address: str, width: str) -> tuple[Page, list[str]]:
     """A new page and the list that collects what goes wrong while it is used."""
-    page = browser.new_page(viewport=size(width), color_scheme="light")
+    size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
+    page = browser.new_page(viewport=size, color_scheme="light")
     wrong = []
     loud = {"error", "warning"}
     page.on("console", lambda said: said.type in loud and wrong.append(f"console: {said.text}"))
@@ -157,10 +151,9 @@ RULES = {
     "resultTypes": ["violations"],  # what passes is not described: a fifth of the time
     "rules": {"region": {"enabled": False}},
 }
-# Thousands of elements that are all alike: mathematics has its own test, and the colours of code,
-# of a table's further rows and of the navigation are looked at on one page.
-ALIKE = {"exclude": [["mjx-container"], [".highlight"], ["article tr:nth-child(n+5)"]]}
-ALIKE["exclude"].append(["nav.bd-links"])
+# Thousands of elements that are all alike: mathematics has its own test, and the colours of code
+# are looked at on one page.
+ALIKE = {"exclude": [["mjx-container"], [".highlight"]]}
 
 
 def violations(page: Page, context: dict | None = None) -> list[str]:
@@ -178,32 +171,23 @@ def audit(page: Page) -> list[str]:
     return [f"{page.url}: {rule}" for rule in violations(page, context)]
 
 
-@pytest.mark.parametrize("first", WIDTHS)
-def test_every_page_of_the_navigation_in_light_and_dark(browser, address, first):
-    """Each page is loaded at one width, every other one as here, and then takes the other width.
-
-    On the desktop each also keeps the rules of accessibility; of the library's pages, which are
-    all made alike, one.
-    """
-    page, wrong = open_page(browser, address, first)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_page_of_the_navigation_in_light_and_dark(browser, address, width):
+    """On the desktop each also keeps the rules of accessibility; of the library's pages, which are
+    all made alike, one."""
+    page, wrong = open_page(browser, address, width)
     targets = navigation(page)
     library = [target for target in targets if "/reference/" in target]
     assert len(targets) > 10 and len(library) > 5
-    start = list(WIDTHS).index(first)
-    widths = [first, next(width for width in WIDTHS if width != first)]
-    for target in targets[start :: len(WIDTHS)]:
-        page.set_viewport_size(size(first))
+    for target in targets:
         follow(page, target)
         page.evaluate(SETTLE)
-        for width in widths:
-            page.set_viewport_size(size(width))
-            if width == "desktop" and target not in library[1:]:  # before colours fade into others
-                wrong += audit(page)
-            for mode in ("dark", "light"):
-                page.emulate_media(color_scheme=mode)
-                page.wait_for_selector(f"html[data-theme={mode}]", state="attached")
-                faults = page.evaluate(FAULTS)
-                wrong += [f"{page.url} ({width}, {mode}): {fault}" for fault in faults]
+        if width == "desktop" and target not in library[1:]:  # before colours fade into others
+            wrong += audit(page)
+        for mode in ("dark", "light"):
+            page.emulate_media(color_scheme=mode)
+            page.wait_for_selector(f"html[data-theme={mode}]", state="attached")
+            wrong += [f"{page.url} ({mode}): {fault}" for fault in page.evaluate(FAULTS)]
     page.close()
     assert not wrong, "\n".join(wrong)
 
@@ -395,36 +379,6 @@ def test_mathematics_is_rendered_from_the_file_system_too(browser, root):
     faults = page.evaluate(FAULTS)
     page.close()
     assert faults == []
-
-
-# --- the library's pages -------------------------------------------------------------------------
-
-
-def test_reference_shows_signatures_methods_and_values_by_default(root):
-    page = (root / "reference" / "course_lib.output_layers.html").read_text("utf-8")
-    for name in ("layer.OutputLayer", "layer.OutputLayer.log_prob", "words.FullWords"):
-        assert f'id="course_lib.output_layers.{name}"' in page
-    assert "_forward_block" not in page and "Alias for field" not in page
-    softmax = 'id="course_lib.output_layers.layer.Softmax"'
-    assert page.count(softmax) == 1  # not where it is gathered
-
-
-@pytest.mark.parametrize("package", reference.PACKAGES)
-def test_reference_has_every_public_module_with_its_first_sentence(root, package):
-    index = (root / "reference" / "index.html").read_text("utf-8")
-    for module in reference.public_modules(package):
-        subpackage = len(module.split(".")) > 2 or (site.ROOT / module.replace(".", "/")).is_dir()
-        name = ".".join(module.split(".")[: 2 if subpackage else 1])
-        page = (root / "reference" / f"{name}.html").read_text("utf-8")
-        assert f'id="module-{module}"' in page, module
-        assert f"{name}.html" in index
-    rows = re.findall(r"<tr.*?</tr>", index, re.S)
-    assert len(rows) >= 3 and all(re.search(r"<td><p>\w", row) for row in rows)
-
-
-def test_the_search_index_has_the_library(root):
-    index = (root / "searchindex.js").read_text("utf-8")
-    assert '"reference/course_lib.output_layers"' in index
 
 
 # --- versions side by side -----------------------------------------------------------------------
