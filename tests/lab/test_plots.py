@@ -1142,4 +1142,8 @@ def test_single_models_are_rings_and_ensembles_marks_without_the_baseline():
     rings, marks = (bars[0] for bars in ax.containers if isinstance(bars, ErrorbarContainer))
     assert (rings.get_xdata(), marks.get_xdata()) == ([-7.0], [-9.0])
     assert rings.get_markerfacecolor() == style.PAPER != marks.get_markerfacecolor()
+    assert figure.legends[0].get_title().get_text() == ""
+    table["shared"] = [2, 5, 1]
+    figure = plots.single_and_together(table.set_axis(["mos", "tied", "alone"]), "tied", "title")
+    assert figure.legends[0].get_title().get_text() == "without a bar: two seeds"
     assert [label.get_text() for label in ax.get_yticklabels()] == ["mos (5 seeds)"]
