@@ -31,7 +31,7 @@ def gain_of(models):
 apart = np.sqrt(8 * 0.05)
 
 # %% 33b.2 wrong: the whole difference in cosh
-# says: half of it
+# says: half the difference
 apart = np.sqrt(2 * 0.05)
 
 # %% 33b.2 wrong: per cent for nats
