@@ -46,17 +46,20 @@ def _docstrings(request):
     if request.module.__name__.endswith("test_corpora_docstrings"):
         yield
         return
-    extract, home = docstrings.extract, folders.home
+    extract, cache = docstrings.extract, folders.cache()
 
     @functools.cache
     def kept():
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(docstrings, "extract", extract)
-            patch.setattr(folders, "home", home)
+            patch.setattr(folders, "cache", lambda: cache)
             return docstrings.cached_texts(docstrings.installed())
 
+    def taken(packages):
+        return extract(packages) if folders.cache() == cache else kept()
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(docstrings, "extract", lambda packages: kept())
+        patch.setattr(docstrings, "extract", taken)
         yield
 
 

@@ -10,6 +10,7 @@ At most three copies of W are held beside blocks of BLOCK numbers: 260,000 × 40
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # `stats` takes half as long as PyTorch to import: at its first use
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -167,8 +168,6 @@ def norms_by_frequency(W: Numbers, counts: Numbers, bins: int = 10) -> Frequency
     The bins are equally wide in log(1 + count), and empty ones are left out. Raises CourseError
     unless there is a count of at least 0 for each row.
     """
-    from scipy.stats import spearmanr  # whose import takes half as long as PyTorch's
-
     norms = as_matrix(W).norm(dim=1).cpu().numpy()
     counts = as_numbers(counts, "counts")
     if len(counts) != len(norms) or (counts < 0).any():
@@ -178,7 +177,7 @@ def norms_by_frequency(W: Numbers, counts: Numbers, bins: int = 10) -> Frequency
     _, bin_of, words = np.unique(np.digitize(scale, edges), return_inverse=True, return_counts=True)
     count, norm = (np.bincount(bin_of, values) / words for values in (counts, norms))
     constant = np.ptp(counts) == 0 or np.ptp(norms) == 0
-    spearman = np.nan if constant else float(np.asarray(spearmanr(counts, norms))[0])
+    spearman = np.nan if constant else float(np.asarray(scipy.stats.spearmanr(counts, norms))[0])
     return FrequencyNorms(count, norm, words, spearman)
 
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # `linalg` takes a quarter of a second to import: at its first use
 import torch
-from scipy.linalg import eigvals_banded
 from torch import Tensor
 
 from course_lib.errors import CourseError
@@ -161,7 +161,9 @@ class _Gram:
                 band[: len(values), column] = values
             if at + k == group.shape[1]:
                 self.groups[number] = group.new_empty(0)  # used up
-        values = eigvals_banded(band, lower=True, overwrite_a_band=True, check_finite=False)
+        values = scipy.linalg.eigvals_banded(
+            band, lower=True, overwrite_a_band=True, check_finite=False
+        )
         return np.asarray(values)
 
 

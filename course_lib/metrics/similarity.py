@@ -6,15 +6,17 @@ each: `course_lab.corpora.similarity` reads the 13 of parthiban2021. A look-up, 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pandas as pd
+import scipy  # `stats` takes half as long as PyTorch to import: at its first use
 import torch
-from scipy.stats import bootstrap, rankdata
 from torch.nn import functional as F
 
 from course_lib.errors import CourseError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LEAST = 3  # pairs: of two, every ρ is 1 or −1
 
@@ -62,7 +64,7 @@ def similarity(W, words, benchmark, resamples: int = 1_000, seed: int = 0) -> Si
     resamples, seed: of the interval; with 0 resamples it is NaN.
     Raises CourseError unless W is finite with a row for each word.
     """
-    index = _look_up(words)
+    index = words if isinstance(words, Mapping) else lower_cased(words)
     rows = torch.as_tensor(W).detach()
     if rows.ndim != 2 or len(rows) <= max(index.values(), default=-1) or not rows.isfinite().all():
         shape = (*rows.shape,)
@@ -86,7 +88,7 @@ def similarity(W, words, benchmark, resamples: int = 1_000, seed: int = 0) -> Si
     rho = float(_spearman(cosines, scores))
     if np.isnan(rho) or not resamples:
         return Similarity(rho, np.nan, np.nan, n, missing)
-    interval = bootstrap(
+    interval = scipy.stats.bootstrap(
         (cosines, scores),
         lambda x, y, axis: np.nan_to_num(_spearman(x, y, axis)),  # one pair n times: no order
         n_resamples=resamples,
@@ -100,23 +102,21 @@ def similarity(W, words, benchmark, resamples: int = 1_000, seed: int = 0) -> Si
     return Similarity(rho, float(interval.low), float(interval.high), n, missing)
 
 
-def similarities(W, words, benchmarks: Mapping, **options) -> pd.DataFrame:
+def similarities(W, words, benchmarks: Mapping, **options) -> "pd.DataFrame":
     """Return `similarity` for each benchmark: a row each with rho, low, high, found, missing.
 
     W, words, options: as in `similarity`; benchmarks: {name: benchmark}.
     """
-    index = _look_up(words)
+    import pandas as pd
+
+    index = words if isinstance(words, Mapping) else lower_cased(words)
     rows = {name: similarity(W, index, b, **options) for name, b in benchmarks.items()}
     return pd.DataFrame.from_dict(rows, orient="index", columns=Similarity._fields)
 
 
-def _look_up(words) -> Mapping[str, int]:
-    return words if isinstance(words, Mapping) else lower_cased(list(words))
-
-
 def _spearman(x, y, axis=-1):
     """Return ρ along an axis, NaN where a side is constant; SciPy's takes one sample at a time."""
-    x, y = (rankdata(values, axis=axis) for values in (x, y))
+    x, y = (scipy.stats.rankdata(values, axis=axis) for values in (x, y))
     x, y = (ranks - ranks.mean(axis, keepdims=True) for ranks in (x, y))
     with np.errstate(invalid="ignore"):
         return (x * y).sum(axis) / np.sqrt(np.square(x).sum(axis) * np.square(y).sum(axis))

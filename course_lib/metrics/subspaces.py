@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # `linalg` takes a quarter of a second to import: at its first use
 import torch
 from torch import Tensor
 
@@ -16,9 +17,7 @@ def principal_angles(A: Numbers, B: Numbers, k: int | None = None) -> np.ndarray
 
     With `k` they are between the spans of the k leading left singular vectors.
     """
-    from scipy.linalg import subspace_angles  # whose import takes a tenth of a second
-
-    return subspace_angles(*(basis.cpu().numpy() for basis in _bases(A, B, k)))
+    return scipy.linalg.subspace_angles(*(basis.cpu().numpy() for basis in _bases(A, B, k)))
 
 
 def subspace_distance(A: Numbers, B: Numbers, k: int | None = None) -> float:
