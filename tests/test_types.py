@@ -68,26 +68,34 @@ def test_the_types_of_the_library_are_complete():
     assert report["completenessScore"] >= COMPLETE, "\n".join(unknown)
 
 
-@pytest.mark.parametrize(
-    "line, said",
-    [
-        ("Softmax('words')", "words"),
-        ("Softmax(FullWords(9, 4), bia=False)", "bia"),
-        ("attach(FullWords(9, 4), cap=[2])", "cap"),
-        ("stable_rank(None)", "None"),
-    ],
-)
-def test_a_wrong_use_of_the_library_is_an_error(tmp_path, line, said):
-    """So that the types say something: what every value fits would pass any check."""
-    path = tmp_path / "use.py"
-    path.write_text(
-        "from course_lib.attachment import attach\n"
-        "from course_lib.metrics.geometry import stable_rank\n"
-        "from course_lib.output_layers import FullWords, Softmax\n\n"
-        f"print(attach, stable_rank, Softmax, FullWords)\n{line}\n"
-    )
-    (tmp_path / "pyrightconfig.json").write_text(
+WRONG = {  # a wrong use of the library -> what its error names
+    "Softmax('words')": "words",
+    "Softmax(FullWords(9, 4), bia=False)": "bia",
+    "attach(FullWords(9, 4), cap=[2])": "cap",
+    "stable_rank(None)": "None",
+}
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """What the checker says of each wrong use: a file each, and one process for all."""
+    folder = tmp_path_factory.mktemp("uses")
+    for place, line in enumerate(WRONG):
+        (folder / f"use{place}.py").write_text(
+            "from course_lib.attachment import attach\n"
+            "from course_lib.metrics.geometry import stable_rank\n"
+            "from course_lib.output_layers import FullWords, Softmax\n\n"
+            f"print(attach, stable_rank, Softmax, FullWords)\n{line}\n"
+        )
+    (folder / "pyrightconfig.json").write_text(
         json.dumps({"typeCheckingMode": "standard", "extraPaths": [str(ROOT)]})
     )
-    (message,) = errors(checked("--project", str(tmp_path)))
-    assert message.startswith("use.py:6:") and said in message
+    return errors(checked("--project", str(folder)))
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_a_wrong_use_of_the_library_is_an_error(line, told):
+    """So that the types say something: what every value fits would pass any check."""
+    start = f"use{list(WRONG).index(line)}.py:"
+    (message,) = [text for text in told if text.startswith(start)]
+    assert message.startswith(f"{start}6:") and WRONG[line] in message
