@@ -1,8 +1,9 @@
-"""How many operators a training step starts, which is what holds up a GPU when they are small.
+"""What a training step is made of: how many operators it starts, and which take its time.
 
-On a GPU the launches of kernels and of CUDA graphs are counted. On a CPU it is the operators that
-PyTorch runs, but for views and new memory: about as many as a GPU would launch without a graph, and
-fewer where one operator of the CPU, such as oneDNN's LSTM, does the work of many.
+The starts of small operators hold up a GPU. On a GPU the launches of kernels and of CUDA graphs are
+counted. On a CPU it is the operators that PyTorch runs, but for views and new memory: about as many
+as a GPU would launch without a graph, and fewer where one operator of the CPU, such as oneDNN's
+LSTM, does the work of many.
 """
 
 from collections.abc import Callable
@@ -41,3 +42,19 @@ def launches(step: Callable[[], None], device: str = "cpu") -> int:
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
         step()
     return sum(event.count for event in seen.key_averages() if event.key in STARTS)
+
+
+def where(step: Callable[[], None], device: str, shown: int = 6) -> dict[str, float]:
+    """Return the share of each operator in the time of a step, the largest so many."""
+    from torch.autograd import DeviceType
+    from torch.profiler import ProfilerActivity, profile
+
+    step()
+    kinds = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * (device != "cpu")
+    with profile(activities=kinds) as seen:
+        step()
+    time = "self_cpu_time_total" if device == "cpu" else "self_device_time_total"
+    called = [e for e in seen.key_averages() if e.device_type == DeviceType.CPU]  # not the kernels
+    times = {event.key: getattr(event, time) for event in called}
+    largest = sorted(times, key=times.get, reverse=True)[:shown]
+    return {name: times[name] / (sum(times.values()) or 1) for name in largest}

@@ -1,17 +1,10 @@
 """Speed and memory of the papers' models beside plain PyTorch, the machine's floor and references.
 
-The floor of a step is  operations / rate of matrix products + bytes / bandwidth,  both measured on
-this machine: all products at the rate of a large square one in that precision, on a CPU by the
-quicker of PyTorch's product and oneDNN's with an arranged matrix; the recurrent matrices once for
-every time step, forward and backward, at the bandwidth of a matrix of 20 MB, which is about that of
-the largest LSTM; parameters and gradients once for everything that must touch them, at the
-memory's. Elementwise work, dropout and activations count nothing, so that no implementation gets
-below it.
+The floor of a step is that of `benchmarks.floor`, for the work that each case states.
 """
 
 import gc
 import statistics
-import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -22,7 +15,8 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
-from benchmarks.launches import launches
+from benchmarks.floor import limits
+from benchmarks.launches import launches, where
 from benchmarks.output_layers import METHODS
 from benchmarks.reference_models import (
     PlainEncoded,
@@ -56,7 +50,6 @@ from benchmarks.work import (
 from course_lib import machine
 from course_lib.errors import CourseError
 from course_lib.evaluation import cache, dynamic
-from course_lib.evaluation.perplexity import float32_products
 from course_lib.machine import keep_freed_memory
 from course_lib.models import (
     AWDLSTM,
@@ -297,27 +290,27 @@ _PTB, _WT2 = 10_000, 33_278
 _AWD, _MOS = "salesforce/awd-lstm-lm", "zihangdai/mos"
 _MOS_PTB = Recurrent(
     _PTB, (280, 960, 960, 620), 12, components=15, hidden_dropout=0.225,
-    reference=Reference(_MOS, (308, 370), 2320, ((4.0, "bf16"),), memory=0.4),
+    reference=Reference(_MOS, (308, 370), 2320),
 )  # fmt: skip
 MODELS = {
     "awd-lstm/ptb": Recurrent(
         _PTB, (400, 1150, 1150, 400), 20,
-        Reference(_AWD, (865, 1080), 1105, ((1.2, "fp32"), (2.5, "bf16")), memory=1.0),
+        Reference(_AWD, (865, 1080), 1105),
     ),
     "awd-lstm/wikitext-2": Recurrent(
         _WT2, (400, 1150, 1150, 400), 80,
-        Reference(_AWD, (761, 761), 3509, ((1.2, "fp32"), (2.5, "bf16")), memory=1.0),
+        Reference(_AWD, (761, 761), 3509),
         input_dropout=0.65, hidden_dropout=0.2,
     ),
     "mos/ptb": _MOS_PTB,
     "mos/wikitext-2": Recurrent(
         _WT2, (300, 1150, 1150, 650), 15, components=15, parts=3,
-        reference=Reference(_MOS, (87, 87), 3266, ((5.0, "bf16"),)),
+        reference=Reference(_MOS, (87, 87), 3266),
         input_dropout=0.55, hidden_dropout=0.2,
     ),
     "transformer-xl/ptb": Attention(
         _PTB, 410, 4, 10, 41, 2100, batch=4, length=150, memory=150,
-        reference=Reference("kimiyoung/transformer-xl", (981, 981), 943, ((2.5, None),)),
+        reference=Reference("kimiyoung/transformer-xl", (981, 981), 943),
     ),
     "transformer-128/ptb": Attention(_PTB, 128, 2, 4, 32, 512, batch=20, length=35, memory=0),
     "transformer-base/wmt14": Translation(37_000, 512, 6, 8, 2048, batch=32, length=25),
@@ -327,10 +320,10 @@ MODELS = {
     "vd-rhn/ptb": Encoded(_PTB, 830, partial(RHN, 830), plain_rhn, 20, 35),
     "awd-qrnn/ptb": Encoded(_PTB, 400, partial(QRNN, 400), plain_qrnn, 20, 70),
     "cache/ptb": CacheCase(
-        _PTB, 400, 500, Reference("pointer.py of " + _AWD, (617, 617), 812, ((30.0, None),))
+        _PTB, 400, 500, Reference("pointer.py of " + _AWD, (617, 617), 812)
     ),
     "dynamic/ptb": DynamicCase(
-        _MOS_PTB, Reference("dynamiceval.py of " + _MOS, (13.9, 13.9), 1751, ((5.0, None),))
+        _MOS_PTB, Reference("dynamiceval.py of " + _MOS, (13.9, 13.9), 1751)
     ),
 }  # fmt: skip
 
@@ -359,52 +352,6 @@ def whole_step(model, case, kind, precision, device, clip, parts=1) -> Callable[
     return stepping(model, losses, case.rate, kind, precision, device, clip)
 
 
-@dataclass(frozen=True)
-class Limits:
-    """The rates of this machine, a second: operations of products, bytes of a cache, of memory."""
-
-    operations: float
-    cached: float
-    memory: float
-
-    def seconds(self, work: Work) -> float:
-        """Return the seconds of the floor of a token."""
-        reading = 4 * work.cached / self.cached + 4 * work.memory / self.memory
-        return work.operations / self.operations + reading
-
-
-def limits(precision: str, device: str, size: int = 2048, megabytes: int = 256) -> Limits:
-    """Measured: quickest product of `size`, repeated reading of 20 MB, a copy of `megabytes`."""
-    with float32_products("tf32" if precision == "tf32" else "ieee"):
-        return _limits(precision, device, size, megabytes)
-
-
-def _limits(precision: str, device: str, size: int, megabytes: int) -> Limits:
-    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    a, b = (torch.randn(size, size, device=device).to(dtype) for _ in "ab")
-    out, small = torch.empty_like(a), torch.randn(20 << 18, device=device)
-    products = [lambda: torch.mm(a, b, out=out)]
-    if device == "cpu" and machine.arranges(dtype):
-        products.append(partial(machine.arranged(b, size), a))
-    large, other = (torch.randn(megabytes << 18, device=device) for _ in "ab")
-    return Limits(
-        2 * size**3 / min(_best(product, device) for product in products),
-        small.nbytes / _best(small.sum, device),
-        2 * large.nbytes / _best(lambda: other.copy_(large), device),
-    )
-
-
-def _best(function, device, repetitions=9) -> float:
-    seconds = []
-    for _ in range(repetitions):
-        started = time.perf_counter()
-        function()
-        if device != "cpu":
-            torch.cuda.synchronize()
-        seconds.append(time.perf_counter() - started)
-    return min(seconds)
-
-
 def peak_memory(case, kind: str, precision: str, device: str, threads: int) -> float:
     """Return MB at the peak of two steps: of a fresh process with its libraries, or on a GPU.
 
@@ -425,22 +372,6 @@ def _peak_memory(case, kind, precision, device, threads) -> float:
     for _ in range(2 if device == "cpu" else RECORDED):
         step()
     return machine.peak_memory(torch.device(device))
-
-
-def where(step: Callable[[], None], device: str, shown: int = 6) -> dict[str, float]:
-    """Return the share of each operator in the time of a step, the largest so many."""
-    from torch.autograd import DeviceType
-    from torch.profiler import ProfilerActivity, profile
-
-    step()
-    kinds = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * (device != "cpu")
-    with profile(activities=kinds) as seen:
-        step()
-    time = "self_cpu_time_total" if device == "cpu" else "self_device_time_total"
-    called = [e for e in seen.key_averages() if e.device_type == DeviceType.CPU]  # not the kernels
-    times = {event.key: getattr(event, time) for event in called}
-    largest = sorted(times, key=times.get, reverse=True)[:shown]
-    return {name: times[name] / (sum(times.values()) or 1) for name in largest}
 
 
 def models(
@@ -610,16 +541,16 @@ def _of_models(precision: str, rows: Iterable[dict]) -> Iterator[str]:
         )
     yield ""
     yield (
-        f"{'on another machine':<23}{'tokens/s':>12}{'our ratio':>12}{'wanted':>8}"
-        f"{'s/10,000':>10}{'ours':>8}{'MB':>7}{'ratio':>7}{'wanted':>8}  reference, fp32"
+        f"{'on another machine':<23}{'tokens/s':>12}{'our ratio':>12}"
+        f"{'s/10,000':>10}{'ours':>8}{'MB':>7}{'ratio':>7}  reference, fp32"
     )
     for row in with_reference(seen):
         reference = row["reference"]
-        name, theirs, faster, wanted, memory, most = ratios(row, precision)
+        name, theirs, faster, memory = ratios(row)
         yield (
-            f"{name:<23}{theirs:>12}{faster:>12}{wanted:>8}"
+            f"{name:<23}{theirs:>12}{faster:>12}"
             f"{2e4 / sum(reference['tokens']):>10,.1f}{1e4 / row['tokens/s']:>8,.1f}"
-            f"{reference['megabytes']:>7,.0f}{memory:>7}{most:>8}  {reference['code']}"
+            f"{reference['megabytes']:>7,.0f}{memory:>7}  {reference['code']}"
         )
     yield ""
     yield "operators that a step starts; on a GPU the launches of kernels and of graphs"
@@ -647,23 +578,19 @@ def with_reference(rows: Iterable[dict]) -> list[dict]:
     return [row for row in rows if row["reference"]]
 
 
-def ratios(row: dict, precision: str) -> list[str]:
+def ratios(row: dict) -> list[str]:
     """Return the cells of a model's row beside its reference.
 
-    They are its name, the reference's tokens/s, our speed over it, the ratio wanted, our memory
-    over the reference's, and the largest such ratio wanted.
+    They are its name, the reference's tokens/s, our speed over it, and our memory over the
+    reference's.
     """
     reference, speed = row["reference"], row["tokens/s"]
     low, high = reference["tokens"]
-    wanted = [f"{ratio:g}" for ratio, kind in reference["wanted"] if kind in (None, precision)]
-    most = "" if reference["memory"] is None else f"≤\N{NO-BREAK SPACE}{reference['memory']:g}"
     return [
         row["model"],
         _span(low, high),
         _span(speed / high, speed / low),
-        " ".join(wanted),
         f"{row['MB'] / reference['megabytes']:.2f}",
-        most,
     ]
 
 

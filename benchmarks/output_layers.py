@@ -6,6 +6,7 @@ training step of an AWD-LSTM's size, with plain nn.LSTMs around it. The naive fo
 """
 
 import math
+import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +15,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from benchmarks.floor import limits
+from benchmarks.launches import where
 from benchmarks.timing import alternating, conditions, in_a_process, undisturbed, zipf_text
+from benchmarks.work import Work
 from course_lib import machine, rivals
 from course_lib.output_layers import (
     AdaptiveSoftmax,
@@ -286,6 +290,15 @@ def _stepper(name, naive, precision, shape, whole, device="cpu"):
     return step, held
 
 
+def softmax_work(vocabulary: int, positions: int) -> Work:
+    """Return the least work of the softmax alone on all positions: three products, W three times.
+
+    The products are that of contexts and words and those of its two gradients. W is read forward
+    and backward, and its gradient is written.
+    """
+    return Work(6 * positions * SIZE * vocabulary, memory=3 * SIZE * vocabulary)
+
+
 def _memory(name, naive, precision, shape, device, threads) -> float:
     """Return the peak of two steps in MB, beyond the parameters and a gradient for each of them."""
     torch.set_num_threads(threads)
@@ -317,6 +330,8 @@ def output_layers(
     "ms", "naive ms": forward and backward alone; "of naive", "of softmax": ratios of times;
     "MB", "naive MB": beyond parameters and their gradients; "step": a whole training step's time
     over that with our softmax. NaN where a naive form would need more than half of the memory.
+    The softmax's row also has "floor ms" and "of floor", its share of that floor, both medians of
+    the rounds, and "where", the operators that take its time.
     The row's `conditions` come last.
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
@@ -324,25 +339,33 @@ def output_layers(
     shape = vocabulary, SHAPES[vocabulary]
     total = machine.total_memory(torch.device(device))
     nan = float("nan")
+    work = softmax_work(*shape)
 
     def measured_row(name):
         method = METHODS[name]
         fits = 4 * math.prod(shape) * method.components * method.copies < total / 2
         variants = {"": (name, False)} | ({"naive ": (name, True)} if fits else {})
-        # the layer alone
-        alone = alternating(
-            {
-                key: _stepper(*variant, precision, shape, False, device)[0]
-                for key, variant in (variants | {"softmax": ("softmax", False)}).items()
-            },
-            rounds,
-        )
+        # the layer alone, and the softmax beside its floor
+        steps = {
+            key: _stepper(*variant, precision, shape, False, device)[0]
+            for key, variant in (variants | {"softmax": ("softmax", False)}).items()
+        }
+        floors: list[float] = []
+        if name == "softmax":
+            steps["floor"] = lambda: floors.append(limits(precision, device).seconds(work))
+        alone = alternating(steps, rounds)
         row = {"method": name, "naive ms": nan, "naive MB": nan, "step": nan}
         for key, variant in variants.items():
             row[f"{key}ms"] = 1e3 * alone[key]
             row[f"{key}MB"] = in_a_process(_memory, *variant, precision, shape, device, threads)
         row["of naive"] = alone.ratio("", "naive ") if fits else nan
         row["of softmax"] = alone.ratio("", "softmax")
+        if name == "softmax":
+            floors = floors[-rounds:]  # those before were to warm up
+            shares = [floor / taken for floor, taken in zip(floors, alone.rounds[""], strict=True)]
+            row["floor ms"] = 1e3 * statistics.median(floors)
+            row["of floor"] = statistics.median(shares)
+            row["where"] = where(steps[""], device)
         measured = [alone]
         # in a training step
         if whole:

@@ -17,7 +17,7 @@ PASSES = 7
 
 @dataclass(frozen=True)
 class Reference:
-    """The speed of a public implementation on another machine of this class.
+    """The speed of a public implementation on one machine, which is another than the row's.
 
     Two virtual processors (Xeon with AVX-512 and AMX; products at 230-260 GFLOP/s in fp32, 900-1900
     in bf16), torch 2.13, two threads, fp32, median of uncontended steps; runs drift by about 15 %.
@@ -26,8 +26,6 @@ class Reference:
     code: str
     tokens: tuple[float, float]  # a second, the slowest and the fastest run
     megabytes: float  # peak of the process
-    wanted: tuple[tuple[float, str | None], ...]  # ratios of speed, in a precision or in any
-    memory: float | None = None  # and of memory, at most
 
 
 @dataclass(frozen=True)

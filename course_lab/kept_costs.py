@@ -1,6 +1,7 @@
 """The cost of methods in kept results, in seconds and megabytes, beside what the papers say."""
 
 from collections.abc import Mapping
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -232,14 +233,15 @@ def front(cost, loss) -> np.ndarray:
 def models() -> "pd.DataFrame":
     """Return the kept benchmarks of whole models: tokens a second, ours and plain PyTorch's.
 
-    Columns: machine, its kind; model, precision, ours, plain, floor (what the matrix products alone
-    would allow) and reference (the middle of what the papers' released code reached on such a
-    machine), in tokens a second; megabytes and plain megabytes. Empty where no benchmark is kept.
+    Columns: machine, its kind; model, precision; ours, plain, floor (what the matrix products and
+    the memory of the machine would allow) and reference (the middle of what the papers' released
+    code reached on one machine), in tokens a second; times plain, see `times_plain`; megabytes and
+    plain megabytes. Empty where no benchmark is kept.
     """
     import pandas as pd
 
     columns = ["machine", "model", "precision", "ours", "plain", "floor", "reference", "megabytes"]
-    columns += ["plain megabytes"]
+    columns += ["plain megabytes", "times plain"]
     rows = []
     for name, table in results.tables(MODELS).items():
         precision = name.rpartition("/")[2]
@@ -249,8 +251,16 @@ def models() -> "pd.DataFrame":
             told = [table["machine"], row["model"], precision]
             told += [row["tokens/s"], row["plain"], row["floor"]]
             told += [float(np.mean(row["reference"]["tokens"])) if row["reference"] else np.nan]
-            rows.append([*told, row["MB"], row["plain MB"]])
+            rows.append([*told, row["MB"], row["plain MB"], times_plain(row)])
     return pd.DataFrame(rows, columns=columns)
+
+
+def times_plain(row: dict) -> float:
+    """Return a model's speed over that of its plain form: the median of the rounds.
+
+    row: of a kept table. One from before rounds were kept has the ratio of the medians alone.
+    """
+    return median(row["over plain"]) if "over plain" in row else row["tokens/s"] / row["plain"]
 
 
 def layers() -> "pd.DataFrame":

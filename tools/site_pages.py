@@ -125,6 +125,7 @@ def write_speed(folder: Path) -> None:
     measured = {**models, **layers}
     for machine in dict.fromkeys(table["machine"] for table in measured.values()):
         parts.append(f"## {machine}\n")
+        parts += _bars({n: table for n, table in measured.items() if table["machine"] == machine})
         for name, table in measured.items():
             if table["machine"] == machine:
                 title = name.rpartition("/")[2]
@@ -200,6 +201,34 @@ def _measured_on(table: dict) -> str:
     )
 
 
+def _bars(tables: dict[str, dict]) -> list[str]:
+    """Return the page's part on which of the course's bars a machine's tables meet."""
+    from benchmarks import bars
+
+    judged: list[bars.Judged] = []
+    for name, table in tables.items():
+        words, _, precision = name.rpartition("/")[2].rpartition("-")
+        if words:
+            judged += bars.of_layers(int(words), precision, table)
+        else:
+            judged += bars.of_models(precision, table)
+    if not judged:
+        return []
+    rows = [
+        [
+            bar.what,
+            bar.precision,
+            f"{bar.measured:.3f}",
+            f"{'≤' if bar.at_most else '≥'}\N{NO-BREAK SPACE}{bar.bar:g}",
+            "met" if bar.met else "**missed**",
+        ]
+        for bar in judged
+    ]
+    told = f"Of {len(judged)} bars {sum(bar.met for bar in judged)} are met.\n"
+    heads = ["", "precision", "measured", "bar", ""]
+    return ["### Our bars\n", told, markdown_table(heads, rows, ":---", code=False)]
+
+
 def _speed_of_models(precision: str, table: dict) -> list[str]:
     """Return the page's parts for whole models in a precision."""
     from benchmarks.models import over_plain, ratios, with_reference
@@ -241,8 +270,8 @@ def _speed_of_models(precision: str, table: dict) -> list[str]:
         )
 
     # Beside the papers' released code.
-    heads = ["", "reference", "our speed over it", "aim", "our memory over it", "aim"]
-    beside = [ratios(row, precision) for row in with_reference(models)]
+    heads = ["", "reference", "our speed over it", "our memory over it"]
+    beside = [ratios(row) for row in with_reference(models)]
     parts.append(f"Beside the references:\n\n{markdown_table(heads, beside)}")
 
     # Where the time goes.
@@ -345,13 +374,16 @@ def _cost_of_bf16() -> list[str]:
     ]
 
 
-def markdown_table(heads: list[str], rows: list[list[str]], rule: str = "---:") -> str:
-    """Return a Markdown table; each row's first cell is set as code, which keeps on one line.
+def markdown_table(
+    heads: list[str], rows: list[list[str]], rule: str = "---:", code: bool = True
+) -> str:
+    """Return a Markdown table.
 
     heads  the columns' headings, the first of them empty
     rows   the rows' cells
     rule   how all columns but the first are aligned
+    code   whether each row's first cell is set as code, which keeps on one line
     """
-    named = [[f"`{name}`", *cells] for name, *cells in rows]
+    named = [[f"`{name}`" if code else name, *cells] for name, *cells in rows]
     lines = [heads, ["---", *[rule] * (len(heads) - 1)], *named]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"

@@ -15,9 +15,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from typer.testing import CliRunner
 
-from benchmarks import models, output_layers, reference_training, timing
+from benchmarks import bars, floor, models, output_layers, reference_training, timing
 from benchmarks.cli import app
-from benchmarks.launches import launches
+from benchmarks.launches import launches, where
 from benchmarks.output_layers import METHODS
 from benchmarks.reference_models import (
     PlainEncoded,
@@ -227,8 +227,22 @@ def test_table_of_output_layers(monkeypatch, tmp_path):
     monkeypatch.setattr(output_layers, "in_a_process", here)
     monkeypatch.setattr(output_layers, "SHAPES", {400: 40})
     monkeypatch.setattr(output_layers, "SIZES", (400, 20, 400))
+    floors = []
+
+    def limits(precision, device):
+        """A machine of 10⁹ operations a second in the first round, of half as many in the next."""
+        rates = floor.Limits(1e9 / (1 + len(floors)), 1e9, 1e9)
+        floors.append(rates.seconds(output_layers.softmax_work(400, 40)))
+        return rates
+
+    monkeypatch.setattr(output_layers, "limits", limits)
     rows = list(output_layers.output_layers(400, ["mos", "gss"], "fp32", 1, device="cpu"))
     assert [r["method"] for r in rows] == ["softmax", "mos", "gss"]
+    assert ["of floor" in r for r in rows] == [True, False, False]
+    # rounds to warm up come before the one that counts
+    assert rows[0]["floor ms"] == 1e3 * floors[-1]
+    share = rows[0]["floor ms"] / rows[0]["ms"]
+    assert rows[0]["of floor"] == pytest.approx(share) and rows[0]["where"]
     assert all(r[key] > 0 for r in rows for key in ("ms", "naive ms", "of naive", "step"))
     monkeypatch.setattr(output_layers.machine, "total_memory", lambda device: 0)
     (row,) = output_layers.output_layers(400, [], "bf16", 1, whole=False, device="cpu")
@@ -257,6 +271,8 @@ def test_table_of_output_layers(monkeypatch, tmp_path):
     site_pages.write_speed(tmp_path)
     page = (tmp_path / "speed.md").read_text("utf-8")
     assert f"\n| `softmax` | {row['ms']:,.0f} |  |" in page
+    judged = f"| `softmax` alone, share of the floor, 400 words | fp32 | {row['of floor']:.3f} | ≥"
+    assert judged in page and "Of 1 bars " in page  # of the naive form nothing is known
     # Named methods take their places in the table that is kept, whose other rows stay as they are.
     both = [
         row | {"method": method, "ms": ms, "counts": True}
@@ -499,9 +515,9 @@ def test_the_floor_counts_no_more_operations_than_a_step_makes(name, least, monk
 
 def test_floors_add_operations_and_bytes():
     work = models.Work(operations=30, cached=5, memory=7)
-    machine = models.Limits(operations=10, cached=4, memory=2)
+    machine = floor.Limits(operations=10, cached=4, memory=2)
     assert machine.seconds(work) == pytest.approx(3 + 5 + 14)
-    measured = models.limits("fp32", "cpu", size=64, megabytes=1)
+    measured = floor.limits("fp32", "cpu", size=64, megabytes=1)
     assert min(measured.operations, measured.cached, measured.memory) > 0
     parameters = 4 * 9 * (6 + 9) + 4 * 6 * (9 + 6) + 30 * 6  # matrices of the small AWD-LSTM
     work = SMALL["awd-lstm/ptb"].work("fp32")
@@ -515,7 +531,7 @@ def test_floors_add_operations_and_bytes():
 def test_the_operator_that_takes_the_time_is_named_first():
     """Models as small as those of the table spend theirs anywhere, from one run to the next."""
     x = torch.randn(600, 600)
-    shares = models.where(lambda: (x @ x).sigmoid_(), "cpu")
+    shares = where(lambda: (x @ x).sigmoid_(), "cpu")
     assert next(iter(shares)) in ("aten::mm", "aten::addmm") and "aten::sigmoid_" in shares
     assert max(shares.values()) > 0.5
 
@@ -525,7 +541,7 @@ def test_table_of_models(monkeypatch, tmp_path):
     monkeypatch.setattr(models, "in_a_process", here)
     monkeypatch.setattr(timing, "BUSY", math.inf)  # the tests may run beside each other
     monkeypatch.setattr(models, "_with_layer", lambda *a: lambda: sum(range(1000)))
-    monkeypatch.setattr(models, "limits", functools.partial(models.limits, size=256, megabytes=4))
+    monkeypatch.setattr(models, "limits", functools.partial(floor.limits, size=256, megabytes=4))
     rows = list(models.models(list(SMALL), "bf16", 1, device="cpu"))
     assert [row["model"] for row in rows] == list(SMALL)
     for row in rows:
@@ -545,7 +561,7 @@ def test_table_of_models(monkeypatch, tmp_path):
     (line,) = (
         line for line in lines if "salesforce/awd-lstm-lm" in line and "awd-lstm/ptb " in line
     )
-    assert line.split()[1:4] == ["865-1,080", "1.6-2", "1.2"] and " 1.00 " in line
+    assert line.split()[1:3] == ["865-1,080", "1.6-2"] and " 1.00 " in line
     assert any(line.startswith("mos/ptb ") and " of" not in line for line in lines)
     assert any(line.startswith("plif") for line in lines)
     monkeypatch.setattr(folders, "home", lambda: tmp_path)
@@ -562,7 +578,7 @@ def test_table_of_models(monkeypatch, tmp_path):
     assert kept["provenance"]["threads"] == torch.get_num_threads() and kept["rounds"] == 3
     site_pages.write_speed(tmp_path)
     page = (tmp_path / "speed.md").read_text("utf-8")
-    assert "\n| `awd-lstm/ptb` | 865-1,080 | 1.6-2 | 1.2 | 1.00 | ≤\N{NO-BREAK SPACE}1 |\n" in page
+    assert "\n| `awd-lstm/ptb` | 865-1,080 | 1.6-2 | 1.00 |\n" in page
     second = f"\n| `{rows[1]['model']}` | {rows[1]['tokens/s']:,.0f} |"
     assert "\n| `plif` | " in page and second in page
     started = [f"{rows[1][key]:,}" for key in ("launches", "plain launches")]
@@ -572,6 +588,64 @@ def test_table_of_models(monkeypatch, tmp_path):
     path.write_text(path.read_text("utf-8").replace("1730.0", "2730.0"), "utf-8")
     with pytest.raises(CourseError, match="checksum; it was changed"):
         site_pages.write_speed(tmp_path)
+
+
+def test_the_floor_of_the_softmax_counts_its_three_products():
+    work = output_layers.softmax_work(vocabulary=7, positions=5)
+    assert work.operations == 3 * 2 * 5 * 400 * 7 and work.memory == 3 * 400 * 7
+
+
+def judged(*given):
+    return {bar.what: bar for bar in bars.of_models(*given)}
+
+
+def test_bars_are_of_a_machine_and_a_precision():
+    row = {"model": "awd-lstm/ptb", "tokens/s": 1200.0, "plain": 1000.0, "floor": 1500.0}
+    row |= {"MB": 1.0, "plain MB": 2.0, "reference": {"tokens": [900.0, 1100.0]}}
+    other = row | {"model": "mos/ptb", "plain": 1300.0, "reference": None, "MB": 0.9}
+    step = {"method": "gss", "of softmax": 1.06}
+    table = {"machine": "Xeon, AMX", "rows": [row, other, step]}
+    found = judged("fp32", table)
+    released = found["speed of `awd-lstm/ptb` over the released code, where the floor allows 1.5"]
+    assert released.measured == 1.2 and released.bar == 1.2 and released.met
+    slowest = found["speed of every model over plain PyTorch, the least: `mos/ptb`"]
+    assert slowest.measured == pytest.approx(1200 / 1300) and not slowest.met
+    share = found["`awd-lstm/ptb`, share of the floor"]
+    assert share.measured == 0.8 and share.bar == 0.85 and not share.met
+    memory = found["memory of `mos/ptb` over plain"]
+    assert memory.at_most and memory.measured == 0.45 and not memory.met
+    assert not found["step of AWD-LSTM with `gss` over one with our softmax"].met
+    # bf16 has bars of its own, a machine without AMX too, and tf32 none
+    found = judged("bf16", table)
+    assert found["`awd-lstm/ptb`, share of the floor"].met
+    assert not any("every model" in what for what in found)
+    assert (
+        found["speed of `awd-lstm/ptb` over the released code, where the floor allows 1.5"].bar == 4
+    )
+    found = judged("bf16", table | {"machine": "AMD, no AMX"})
+    assert (
+        found["speed of `awd-lstm/ptb` over the released code, where the floor allows 1.5"].bar
+        == 2.2
+    )
+    assert judged("tf32", table) == {}
+    # where rounds are kept, their median counts
+    kept = table | {"rows": [row | {"over plain": [0.5, 0.9, 3.0]}]}
+    assert {bar.measured for bar in judged("fp32", kept).values()} >= {0.9}
+
+
+def test_the_slowest_output_layer_is_judged_and_torch_s_own_is_none_of_ours():
+    rows = [
+        {"method": "softmax", "of naive": 0.8, "MB": 1.0, "naive MB": 5.0, "of floor": 0.9},
+        {"method": "gss", "of naive": 1.01, "MB": 1.0, "naive MB": 5.0},
+        {"method": "mos", "of naive": None, "MB": 1.0, "naive MB": None},
+        {"method": "softmax by torch", "of naive": 1.3, "MB": 1.0, "naive MB": 5.0},
+    ]
+    slowest, speed, memory, share = bars.of_layers(10_000, "fp32", {"rows": rows})
+    assert "`gss`, 10,000 words" in slowest.what and slowest.measured == 1.01 and not slowest.met
+    assert speed.measured == 1.25 and speed.bar == 1.1 and speed.met
+    assert memory.measured == 0.2 and memory.at_most and memory.met
+    assert share.measured == 0.9 and share.bar == 0.85 and share.met
+    assert len(list(bars.of_layers(10_000, "bf16", {"rows": rows[1:]}))) == 0
 
 
 def test_a_ratio_of_speeds_says_how_far_the_rounds_are_apart():
