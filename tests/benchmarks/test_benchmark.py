@@ -162,11 +162,14 @@ def test_a_disturbed_measurement_is_made_again():
 def test_each_table_measures_a_disturbed_row_again(monkeypatch, what):
     module = output_layers if what == "output layers" else models
     others = iter([1.0, 0.0])
-    monkeypatch.setattr(
-        module,
-        "alternating",
-        lambda steps, rounds: Seconds(dict.fromkeys(steps, [1.0]), next(others)),
-    )
+
+    def in_turn(steps, rounds):
+        for step in steps.values():
+            step()
+        return Seconds(dict.fromkeys(steps, [1.0]), next(others))
+
+    monkeypatch.setattr(module, "alternating", in_turn)
+    monkeypatch.setattr(module, "limits", functools.partial(floor.limits, size=64, megabytes=1))
     monkeypatch.setattr(module, "in_a_process", here)
     monkeypatch.setattr(models, "MODELS", SMALL)
     monkeypatch.setattr(output_layers, "SHAPES", {400: 40})
