@@ -1069,6 +1069,34 @@ def test_a_model_that_reads_what_comes_after_has_no_perplexity(tmp_path, kind):
         assert real_models.read_ids(source, torch.arange(20) % N).perplexity(source.W) > 1
 
 
+@pytest.mark.parametrize(
+    "kind, change",
+    [
+        ("Granite", {"logits_scaling": 8.0}),
+        ("Cohere", {"logit_scale": 0.0625}),
+        ("Gemma2", {"final_logit_softcapping": 2.0}),
+    ],
+)
+def test_a_model_that_changes_its_logits_is_not_run(tmp_path, kind, change):
+    """Its perplexity is not that of the matrix; where it changes nothing, it is run."""
+    transformers = pytest.importorskip("transformers")
+    sizes = {"vocab_size": N, "hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 64}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16}
+    nothing = {name: None if "cap" in name else 1.0 for name in change}
+    for name, options in (("other", change), ("plain", nothing)):
+        torch.manual_seed(0)
+        config = getattr(transformers, f"{kind}Config")(**sizes, **heads, **options)
+        model = getattr(transformers, f"{kind}ForCausalLM")(config)
+        with torch.no_grad():
+            model.get_output_embeddings().weight.normal_()
+        model.save_pretrained(tmp_path / name)
+    ids = torch.arange(20) % N
+    with pytest.raises(CourseError, match="its logits are not the product of contexts and matrix"):
+        real_models.read_ids(examine.read(tmp_path / "other"), ids)
+    source = examine.read(tmp_path / "plain")
+    assert real_models.read_ids(source, ids).perplexity(source.W) > 1
+
+
 def test_what_cannot_be_run_says_why(tmp_path):
     np.save(tmp_path / "W.npy", WORDS.numpy())
     with pytest.raises(CourseError, match="does not predict"):
