@@ -412,8 +412,8 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 5.** A random start is flat, and training bends it. The values of the trained matrix
-# are no power of $k$: a few are large, and the rest is nearly flat. Much of the first fall is the mean row. The
+# **Figure 5.** A random start is flat, and training bends it. The values of the trained matrix are no power
+# of $k$: a few are large, and the rest is nearly flat. Much of the first fall is the mean row. The
 # start at $1/\sqrt k$ is shorter than the plain one, because only $\sigma_1$ stays.
 #
 # ## Two losses
@@ -441,7 +441,7 @@ for loss in (regularizers.PastDecode, regularizers.ContextDispersion):
 #   interval over *pairs* of runs that share a seed.
 # - *verdict*: corrected for the number of rows, untested rows included. So an interval may leave out 0 where the
 #   verdict is *undecided*. *Untested* are fewer than two pairs. *As well* means *no difference larger than
-#   2 %*. The tests of that are one-sided, at 5 % and not corrected.
+#   2 %*, which one-sided tests decide, at 5 % and not corrected.
 
 # %%
 everything = evidence.read()
@@ -463,8 +463,8 @@ table.set_index("trick")
 records.against()
 
 # %% [markdown]
-# So a fault that is real, such as updates that rounding swallows, may change no loss. A setting
-# tuned in a small model may harm a larger one. The shape of the cloud does not tell how well a model predicts.
+# So a fault that is real, such as updates that rounding swallows, may change no loss. A setting tuned
+# in a small model may harm a larger one. The shape of the cloud does not tell how well a model predicts.
 
 # %% [markdown]
 # ## When not to use them

@@ -1322,6 +1322,8 @@ def test_an_eighth_of_smollm2_has_the_findings_of_the_whole(monkeypatch, counted
         assert (finding.title, finding.grade) == (other.title, other.grade)
     for finding in whole.findings:
         assert found[finding.name].severity == pytest.approx(finding.severity, abs=0.05)
+    share = found["low_rank"].severity / whole["low_rank"].severity
+    assert share == pytest.approx(0.8, abs=0.05)  # as the page says
 
 
 @pytest.mark.nightly
