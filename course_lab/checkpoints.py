@@ -5,19 +5,19 @@ from typing import Any
 
 from torch import nn
 
-from course_lab import corpora, results
-from course_lab.corpora.download import absent, file_digest
-from course_lab.corpora.registry import DOWNLOADS
+from course_lab import results
+from course_lab.corpora.download import file_digest
 from course_lab.experiment import ROLES, Experiment
 from course_lab.parts import KINDS, Part
 from course_lab.planned import command, earlier
 from course_lab.vocabulary import Vocabulary, vocabulary_from_dict
 from course_lib import data
-from course_lib.data import folders
 from course_lib.errors import CourseError
 from course_lib.models import OutputModel
 from course_lib.training.checkpoint import difference, differences, read_progress, restore
 from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
+
+EMBEDDED = ("docstrings", "zipf", "cldr")  # corpora that need neither a file nor the network
 
 # Loading -----------------------------------------------------------------------------------------
 
@@ -29,8 +29,8 @@ def load_checkpoint(
 
     The checkpoint brings its vocabulary, so that no text is read. One of an older version brings
     none; then the corpus itself stands for it. A checkpoint may come from anywhere, so what it
-    says about itself opens no file and starts no download: without `corpus` only a text that this
-    machine has by a name of the course is read.
+    says about itself opens no file and starts no download: without `corpus` only an embedded text
+    is read.
 
     path: a run's folder, which stands for its best epoch, a folder that `export` wrote, or a
         checkpoint file.
@@ -47,7 +47,7 @@ def load_checkpoint(
     stored = head.get("vocabulary")
     if stored is None or corpus is not None:
         if corpus is None:
-            _check_at_hand(path, experiment.corpus.kind)
+            _check_embedded(path, experiment.corpus.kind)
         checksums = head["identity"].get("corpus") or {}
         vocabulary = text_of_run(path, experiment, checksums, corpus)
     else:
@@ -150,17 +150,14 @@ def _changed_splits(before: dict[str, str], now: dict[str, str]) -> str:
     return " and ".join(split for split in splits if before.get(split) != now.get(split))
 
 
-def _check_at_hand(path: Path, name: str) -> None:
-    """Raise CourseError for a text that only its user may have read or downloaded."""
-    entry = DOWNLOADS.get(name)
-    by_name = name in corpora.names()
-    if by_name and (entry is None or not absent(entry, folders.corpora() / name)):
-        return
-    why = f"{name} is not on this machine" if by_name else "a path in a checkpoint is not followed"
-    raise CourseError(
-        f"{path} needs the text that it was trained on ({name}), but {why}; name the text with "
-        "--corpus"
-    )
+def _check_embedded(path: Path, name: str) -> None:
+    """Raise CourseError for a text that a checkpoint names, and that is not embedded."""
+    if name not in EMBEDDED:
+        raise CourseError(
+            f"{path} has no vocabulary, as one of an older version, and names the text that it was "
+            f"trained on: {name!r:.80}. What a checkpoint names is not read, also where it is on "
+            "this machine. Name the text yourself: --corpus NAME or PATH"
+        )
 
 
 # Going on with a paused run -----------------------------------------------------------------------

@@ -43,7 +43,8 @@ def beside(of: Evidence) -> "pd.DataFrame":
     own = ["ours, after " if claim.paper == OURS else "" for claim in RECORDS]
     table["source"] = [mine + source for mine, source in zip(own, _sources(rows), strict=True)]
     table["says"] = list(rows.says)
-    table["claimed"] = [effect(row) for _, row in rows.iterrows()]
+    signs = ["±" if claim.expects == "same" else "+" for claim in RECORDS]
+    table["claimed"] = [effect(row, s) for s, (_, row) in zip(signs, rows.iterrows(), strict=True)]
     table["ours"] = [measured(row) for _, row in ledger.iterrows()]
     table["pairs"] = [0 if row.n != row.n else int(row.n) for _, row in ledger.iterrows()]
     table["verdict"] = [claims.verdict_of(row) for row in ledger.itertuples()]
@@ -64,13 +65,16 @@ def against() -> "pd.DataFrame":
     return table.set_index("about")
 
 
-def effect(row: Any) -> str:
-    """Return the effect of a statement with its unit, and in per cent where that can be said."""
+def effect(row: Any, sign: str = "+") -> str:
+    """Return the effect of a statement with its unit, and in per cent where that can be said.
+
+    sign: "±" for a size of which the source does not say which side it favours.
+    """
     change, whole = row["effect"], row["of"]
     if change != change:
-        return ""
+        return "none stated"
     if whole != whole:
-        return f"{change:+g} {row.unit}"
+        return f"±{change:g} {row.unit}" if sign == "±" else f"{change:+g} {row.unit}"
     return f"{change:+g} of {whole:g} {row.unit} ({100 * change / whole:+.1f} %)"
 
 

@@ -94,7 +94,7 @@ pd.set_option("display.max_colwidth", None)
 # model, also reports what failed.
 #
 # A record is good evidence in two ways. Today each record is run many times, because the rules ask that its mean
-# loss is below the target with $p < 0.01$. And it has to beat all that was found before. It is weak evidence in three ways: it
+# loss is below the target with $p < 0.01$. It has to beat all that was found before. It is weak evidence in three ways: it
 # changes several things together, it speaks of one model and one budget, and it is the best of many tries.
 
 # %% [markdown]
@@ -318,7 +318,7 @@ print("the library's step is ours:", torch.allclose(-x, ours, rtol=1e-3))
 # The *path for a use* is the whole path of a row, divided by the number of steps in which its word occurs. The
 # *idle share* of the path falls into steps without the word. This answers the third prediction: nearly all of
 # the path of a rare row is idle under Adam. The reason is $\beta_1 = 0.9$: a gradient goes $1 - \beta_1$ of its
-# path at once and the rest in the steps after it. So momentum mostly delays the path. With
+# path at once and the rest in the steps after it. Momentum mostly delays the path. With
 # Ember, too, one use moves a rare row several times as far as a frequent row.
 #
 # [Ember's author](https://github.com/katop1234/ember) blames the second moment for steps on rare rows that are a
@@ -379,7 +379,7 @@ plots.show(
 # ## The start
 #
 # A record of parameter-golf lets the singular values of the tied matrix begin at $\sigma_k = \sigma_1
-# k^{-1/2}$. That is the polynomial prior of lesson 8 with $\gamma = \frac12$ and without its penalty. In our
+# k^{-1/2}$. That is the polynomial prior of lesson 8 with $\gamma = \frac12$, without its penalty. In our
 # library it is `FullWords(…, decay=0.5)`.
 
 
@@ -412,15 +412,15 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 5.** A random start is flat, and training bends it. The values of the trained matrix, which predicts,
-# are no power of $k$: a few are large, and the rest is nearly flat. Much of the first fall is the mean row. The
+# **Figure 5.** A random start is flat, and training bends it. The values of the trained matrix are no power
+# of $k$: a few are large, and the rest is nearly flat. Much of the first fall is the mean row. The
 # start at $1/\sqrt k$ is shorter than the plain one, because only $\sigma_1$ stays.
 #
 # ## Two losses
 #
 # **Past-decode regularisation** (Brahma 2018) asks the predicted distribution $p$ which word was just read. It
-# adds the cross-entropy of that word under $\mathrm{softmax}(W\tanh(A\sum_j p_j w_j))$, with a learned matrix $A$
-# and two learned biases that the formula leaves out. **Dispersion** (Liu et al. 2026) drives the contexts of a
+# adds the cross-entropy of that word under a layer of our choice, $\mathrm{softmax}(W\tanh(A\sum_j p_j w_j))$, with a
+# learned matrix $A$ and two biases that the formula leaves out. **Dispersion** (Liu et al. 2026) drives the contexts of a
 # sequence apart. Its loss is the logarithm of the mean of $\exp(-\angle(h_t, h_u)/(\pi\tau))$ over pairs of contexts.
 # In the library:
 
@@ -431,7 +431,7 @@ for loss in (regularizers.PastDecode, regularizers.ContextDispersion):
 # %% [markdown]
 # ## Beside our own runs
 #
-# The plan `data/plans/record-holders.toml` is to repeat every trick in one small recurrent network on all of the
+# The plan `data/plans/record-holders.toml` is to repeat every trick in one small recurrent network on the
 # Penn Treebank, with no learning rate tuned. We call these runs the *desk*. **Muon**, whose steps have equal
 # singular values, is there because its author warns against it on word matrices.
 #
@@ -440,7 +440,8 @@ for loss in (regularizers.PastDecode, regularizers.ContextDispersion):
 # - *ours*: 100 times the logarithm of the ratio of test perplexities, which is nearly per cent, with its 95 %
 #   interval over *pairs* of runs that share a seed.
 # - *verdict*: corrected for the number of rows, untested rows included. So an interval may leave out 0 where the
-#   verdict is *undecided*. *Untested* are fewer than two pairs. *As well* means a difference below two per cent.
+#   verdict is *undecided*. *Untested* are fewer than two pairs. *As well* means *no difference larger than
+#   2 %*, which one-sided tests decide, at 5 % and not corrected.
 
 # %%
 everything = evidence.read()
@@ -456,14 +457,14 @@ table.set_index("trick")
 # %% [markdown]
 # ## The evidence against
 #
-# Others say this against some tricks, or against reading too much into any.
+# These statements speak against some tricks, or against all.
 
 # %%
 records.against()
 
 # %% [markdown]
-# So a fault that is real, such as updates that rounding swallows, may change no loss. A setting that is
-# tuned in a small model may harm a larger one. And the shape of the cloud does not tell how well a model predicts.
+# So a fault that is real, such as updates that rounding swallows, may change no loss. A setting tuned
+# in a small model may harm a larger one. The shape of the cloud does not tell how well a model predicts.
 
 # %% [markdown]
 # ## When not to use them

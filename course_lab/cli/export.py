@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from course_lab.cli.model import Text
 from course_lab.cli.own_files import With, load
 
 
@@ -21,6 +22,7 @@ def export(
         typer.Option("--license", help="Of the weights, by Hugging Face's name: cc-by-4.0."),
     ] = None,
     language: Annotated[str | None, typer.Option(help="Of a text of your own: en, de, …")] = None,
+    corpus: Text = None,
     own: With = None,
 ):
     """Write a finished run as a Hugging Face folder: weights, configuration, tokenizer, model card.
@@ -31,5 +33,5 @@ def export(
     from course_lab.hugging_face.export import export as write
 
     load(own)
-    written = write(run, folder, licence, language)
+    written = write(run, folder, licence, language, corpus)
     print(f"exported to {written}: {', '.join(sorted(path.name for path in written.iterdir()))}")

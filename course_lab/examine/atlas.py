@@ -47,9 +47,9 @@ class Rank(NamedTuple):
 
     @property
     def usual(self) -> bool:
-        """True if most of the matrices have the finding, and it is no worse here than in them."""
-        most = 2 * self.having >= self.matrices >= FEWEST
-        return most and self.percentile <= USUAL
+        """True if half of the matrices or more have the finding, and it is no worse here."""
+        many = 2 * self.having >= self.matrices >= FEWEST
+        return many and self.percentile <= USUAL
 
     def __str__(self) -> str:
         return (

@@ -15,7 +15,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from course_lab import results
-from course_lab.checkpoints import check_parts, text_of_run
+from course_lab.checkpoints import EMBEDDED, check_parts, text_of_run
 from course_lab.examine.source import Source
 from course_lab.examine.tensor_files import TensorFiles, check_finite, checkpoint_in
 from course_lab.experiment import Experiment
@@ -24,8 +24,6 @@ from course_lib.data import Corpus, SentencePairs
 from course_lib.errors import CourseError
 from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
 from course_lib.training.checkpoint import restore
-
-EMBEDDED = ("docstrings", "zipf", "cldr")
 
 
 def read_header(tensors: TensorFiles) -> dict | None:

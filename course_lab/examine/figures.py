@@ -3,10 +3,12 @@
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from course_lab import plots, statistics
+from course_lab.examine.blocks import moments
 from course_lab.examine.groups import fair
 from course_lab.examine.measures import few, nearest_distances
 from course_lab.examine.record import Examination
@@ -75,13 +77,19 @@ def cosines(examination: Examination) -> Picture:
 
 
 def cloud(examination: Examination) -> Picture:
-    """Draw the words on the plane of the two largest singular values."""
+    """Draw the words on the plane of the two largest singular values.
+
+    Its axes are eigenvectors of the second moments, which have d rows where W has N.
+    """
     random = np.random.default_rng(0)
     W = examination.W
     rows = np.arange(len(W))
     if len(W) > POINTS:
         rows = np.sort(random.choice(len(W), POINTS, replace=False))
-    points = subspaces.project(W).points
+    mean, second = moments(W)
+    energy, axes = torch.linalg.eigh(second)
+    axes = subspaces.oriented(mean[None], axes[:, -2:].flip(1))
+    points = (W[torch.from_numpy(rows)].double() @ axes).numpy()
     share = None
     names = {}
     if examination.counts is not None and examination.counts.any():
@@ -92,8 +100,8 @@ def cloud(examination: Examination) -> Picture:
         for row in np.argsort(-share)[[0, 4, 9]]:
             names[int(row)] = examination.words[rows[row]].strip("Ġ▁ ") or "blank"
     title = "" if len(rows) == len(W) else f"{len(rows):,} of the words"
-    figure = plots.cloud(points[rows], share, names, title)
-    centre = np.linalg.norm(points.mean(0)) / np.sqrt((points**2).sum(1).mean())
+    figure = plots.cloud(points, share, names, title)
+    centre = float((mean @ axes).norm() / energy[-2:].sum().sqrt())
     return Picture(
         "The cloud", figure,
         "Word vectors as points on the plane of the two largest singular values, the origin "

@@ -43,7 +43,11 @@ __all__ = ["CourseConfig", "CourseForCausalLM"]
 
 
 def export(
-    run: Path, folder: Path, licence: str | None = None, language: str | None = None
+    run: Path,
+    folder: Path,
+    licence: str | None = None,
+    language: str | None = None,
+    corpus: str | Path | None = None,
 ) -> Path:
     """Write a run as a folder; return the folder.
 
@@ -51,6 +55,7 @@ def export(
     folder: a new one.
     licence: of the weights, by Hugging Face's name, such as cc-by-4.0; None if none is stated.
     language: of the text, such as en; None: what is known of a text of the course.
+    corpus: the text that the run was trained on, where an older checkpoint has no vocabulary.
 
     CourseError for a run that is not there, not finished, or whose weights are not those of its
     result; for a folder that exists, and for a licence that cannot be a name.
@@ -66,7 +71,7 @@ def export(
         raise CourseError(f"{folder} exists; choose a new folder, or remove that one")
     # what the run is
     result = results.read_result(source)
-    model, vocabulary, experiment = load_checkpoint(source)
+    model, vocabulary, experiment = load_checkpoint(source, corpus)
     files = elsewhere.files_of(experiment)
     names = [f"{CODE}.py", *(file.path.name for file in files)]
     if len({*names}) < len(names):

@@ -48,7 +48,7 @@ from course_lab.examine.rogue_dimensions import outstanding
 from course_lab.examine.weighted import BY
 from course_lib.errors import CourseError
 from course_lib.evaluation.perplexity import perplexity
-from course_lib.metrics import geometry
+from course_lib.metrics import geometry, subspaces
 from course_lib.metrics.registry import METRICS, Figure, Metric
 from course_lib.training import Optimisation
 from course_lib.training.checkpoint import load_checkpoint as read_checkpoint
@@ -1189,6 +1189,22 @@ def test_a_cloud_whose_words_were_never_seen_has_no_frequencies(tmp_path, monkey
     assert shares[:2] == [None, None] and len(shares[2]) == 20
 
 
+def test_the_cloud_is_drawn_along_the_two_largest_singular_values(tmp_path, monkeypatch):
+    path, counts = ill(tmp_path)
+    found = examine.examine(path, counts=counts)
+    monkeypatch.setattr(figures, "POINTS", 20)
+    drawn = np.sort(np.random.default_rng(0).choice(300, 20, replace=False))
+    every = []
+    draw = plots.cloud
+    noted = lambda points, *more: every.append(points) or draw(points, *more)  # noqa: E731
+    monkeypatch.setattr(plots, "cloud", noted)
+    alt = figures.cloud(found).alt
+    whole = subspaces.project(found.W).points
+    np.testing.assert_allclose(every[0], whole[drawn], atol=1e-9 * abs(whole).max())
+    away = np.linalg.norm(whole.mean(0)) / (whole**2).sum(1).mean() ** 0.5
+    assert f"their centre lies {away:.2f} of" in alt and away > 0.1
+
+
 def test_two_checkpoints_side_by_side(tmp_path, runs, unpictured):
     path, counts = ill(tmp_path)
     healthy, _ = ill(tmp_path, "healthy", "healthy.npy")
@@ -1332,10 +1348,11 @@ def test_a_sample_weighs_frequent_words_as_the_whole_vocabulary_does(tmp_path, m
 
 
 def test_the_singular_values_of_a_matrix_are_computed_once(tmp_path, monkeypatch):
-    """One decomposition of all rows serves W, W minus its mean, and both repairs.
+    """One decomposition of all rows serves W, W minus its mean, both repairs, and the report.
 
     What else is decomposed has d rows: second moments, of each of the three matrices three times
-    at most, and those that all-but-the-top and the search for equal rows begin with.
+    at most, those that all-but-the-top and the search for equal rows begin with, and in the report
+    those of the cloud's axes and of the verdict without counts.
     """
     path, counts = ill(tmp_path)
     decomposed = {}
@@ -1350,12 +1367,13 @@ def test_the_singular_values_of_a_matrix_are_computed_once(tmp_path, monkeypatch
     for name in ("qr", "svd", "svdvals", "eigh", "eigvalsh"):
         monkeypatch.setattr(torch.linalg, name, counted(name, getattr(torch.linalg, name)))
     found = examine.examine(path, counts=counts)
+    examine.save_report(found, tmp_path / "report")
     monkeypatch.undo()
     assert decomposed == {
         "qr": [(300, 32)],
         "svdvals": [(33, 32), (32, 32)],
-        "eigh": 8 * [(32, 32)],
-        "eigvalsh": 6 * [(32, 32)],
+        "eigh": 9 * [(32, 32)],
+        "eigvalsh": 7 * [(32, 32)],
     }
     assert found.spectrum == pytest.approx(geometry.singular_values(found.W), rel=1e-12)
     assert found.metrics["IsoScore"] == pytest.approx(geometry.isoscore(found.W), rel=1e-12)

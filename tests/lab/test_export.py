@@ -80,6 +80,18 @@ def test_the_course_reads_the_folder_as_it_reads_the_run(trained, exported):
         assert outputs[0].output == outputs[1].output
 
 
+def test_an_older_run_is_exported_with_the_text_that_is_named(trained, tmp_path, monkeypatch):
+    named = []
+
+    def noted(path, corpus=None):
+        named.append(corpus)
+        return load_checkpoint(path)
+
+    monkeypatch.setattr(export, "load_checkpoint", noted)
+    done = call("export", trained, tmp_path / "folder", "--corpus", "docstrings")
+    assert done.exit_code == 0 and named == ["docstrings"], done.output
+
+
 def test_the_matrix_of_the_folder_is_examined(trained, exported, tmp_path):
     done = call("examine", exported, "--out", tmp_path / "report")
     assert done.exit_code == 0, done.output

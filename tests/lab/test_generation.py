@@ -16,7 +16,9 @@ from typer.testing import CliRunner
 import course_lab
 from course_lab import corpora
 from course_lab.cli import model as commands
+from course_lab.corpora.registry import DOWNLOADS
 from course_lab.vocabulary import vocabulary_from_dict, vocabulary_to_dict
+from course_lib.data import folders
 from course_lib.data.corpus import from_texts
 from course_lib.errors import CourseError
 from course_lib.evaluation import generation
@@ -356,7 +358,7 @@ def test_an_older_checkpoint_asks_for_its_corpus_by_name(trained):
     before = invoke("next", str(trained / "run"), "the").stdout
     best = trained / "run" / "best.safetensors"
     older(best)
-    with pytest.raises(CourseError, match="a path in a checkpoint is not followed; .* --corpus"):
+    with pytest.raises(CourseError, match="What a checkpoint names is not read, .* --corpus NAME"):
         invoke("next", str(best), "the")
     (trained / "animals.txt").rename(trained / "moved.txt")
     moved = str(trained / "moved.txt")
@@ -367,18 +369,24 @@ def test_an_older_checkpoint_asks_for_its_corpus_by_name(trained):
 
 
 def test_what_a_checkpoint_says_of_itself_is_neither_read_nor_fetched(trained, monkeypatch):
-    monkeypatch.setenv("COURSE_DATA", str(trained / "empty"))
+    monkeypatch.setenv("COURSE_DATA", str(trained / "data"))
+    ptb = folders.corpora() / "ptb"  # it is on this machine, and wikitext-2 is not
+    ptb.mkdir(parents=True)
+    for file in DOWNLOADS["ptb"].files:
+        (ptb / file.name).touch()
+    there = sorted((trained / "data").rglob("*"))
     read = []
     monkeypatch.setattr(corpora, "load", lambda *given, **options: read.append(given))
     best = trained / "run" / "best.safetensors"
-    for kind, said in (("/etc/passwd", "not followed"), ("ptb", "ptb is not on this machine")):
+    for kind in ("/etc/passwd", "ptb", "wikitext-2"):
         older(best, kind=kind)
-        with pytest.raises(CourseError, match=f"{said}; name the text with --corpus"):
+        told = f"no vocabulary, .*: '{kind}'. What a checkpoint names is not read, .* --corpus NAME"
+        with pytest.raises(CourseError, match=told):
             invoke("score", str(best), "the")
     older(best, kind="zipf", options={"direction": "x/../../secret"})
     with pytest.raises(CourseError, match="direction of its corpus is the path"):
         invoke("score", str(best), "the", "--corpus", str(trained))
-    assert read == [] and not (trained / "empty").exists()
+    assert read == [] and sorted((trained / "data").rglob("*")) == there
 
 
 def test_a_translator_answers_without_its_sentences(tmp_path):

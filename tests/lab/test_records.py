@@ -79,6 +79,9 @@ def test_an_effect_is_told_with_its_unit_and_in_per_cent_where_it_has_a_whole():
     table = records.beside(evidence.read())
     assert table.claimed["speedrun-retied"] == "-3.2 of 127.1 s (-2.5 %)"
     assert table.claimed["brahma2018-past-decode"] == "-1.8 perplexity"
-    assert table.claimed["shah2026-ember"] == ""
+    assert table.claimed["shah2026-ember"] == "±0.001 loss"  # of which no side is told
+    assert table.claimed["jordan2024-muon"] == "none stated"
+    assert {"none stated", "-0.019 bits a byte"} < {*records.against().effect}
+    assert "" not in {*table.claimed, *records.against().effect}
     counter = records.against()
     assert "tied against untied" in counter.index and "all" in counter.index

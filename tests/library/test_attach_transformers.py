@@ -255,9 +255,11 @@ def test_attaching_draws_no_random_numbers():
 
 
 def test_a_model_without_numbers_is_not_compared():
+    """Nor does its `generate` ask the layer."""
     with torch.device("meta"):
         model = GPT2LMHeadModel(GPT2Config(**SIZES))
     attached = course_lib.attach(model)
+    assert "generate" not in vars(model)
     assert attached.output_layer.words.weight is model.get_output_embeddings().weight
 
 
