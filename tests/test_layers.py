@@ -62,12 +62,15 @@ def test_the_test_sees_an_arrow_that_points_up(tmp_path):
 
 LIGHT = "output_layers models regularizers metrics training evaluation data".split()
 # What runs, commands, notebooks and single measures need, but not who imports a layer.
-HEAVY = "accelerate typer papermill pydantic seaborn gensim pandas sklearn scipy matplotlib".split()
+HEAVY = "accelerate typer papermill pydantic seaborn gensim pandas sklearn matplotlib".split()
+# SciPy itself takes some milliseconds, and its parts a second together: they wait for their use.
+HEAVY += [f"scipy.{part}" for part in ("linalg", "optimize", "sparse", "special", "stats")]
 
 
 def test_the_library_is_light_to_import():
     """In a process of its own: what other tests have imported does not count."""
     names = [f"course_lib.{name}" for name in (*LIGHT, "metrics.registry")]
+    names += [f"course_lib.metrics.{name}" for name in ("rank", "similarity", "subspaces")]
     names += ["course_lib.training.checkpoint", "course_lib.training.batches"]
     names += ["course_lib.evaluation.perplexity", "course_lib.evaluation.generation"]
     code = f"import sys, {', '.join(names)}; print(*[m for m in {HEAVY} if m in sys.modules])"
