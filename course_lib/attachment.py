@@ -170,6 +170,8 @@ class Attached(nn.Module):
     def generate(self, *arguments, **options) -> Tensor:
         """Continue texts by Hugging Face's `generate`, with the probabilities of `output_layer`."""
         model = getattr(self.model, "get_base_model", lambda: self.model)()  # in PEFT's wrapper
+        if self._head[0] is None:
+            raise CourseError("the model has no output layer that could be replaced in generate")
         reached = []
 
         def answer(_module, _call, output):
@@ -189,8 +191,7 @@ class Attached(nn.Module):
         # A layer that caps by itself may stand for the model's own cap.
         told = [(scale, cap), (scale, getattr(self.output_layer, "cap", cap))]
         slope = ((own * raw)[0].sum() / raw[0].square().sum()).item()
-        bound = own.abs().max().item()
-        pairs = told + [(s, c) for s in (1.0, slope) for c in (None, bound)]
+        pairs = told + [(s, c) for s in (1.0, slope) for c in (None, own.abs().max().item())]
 
         # Which of these give its logits, and which labels its loss.
         close = partial(torch.allclose, rtol=2e-5 + 2 * torch.finfo(head.weight.dtype).eps)

@@ -161,10 +161,8 @@ class _Gram:
                 band[: len(values), column] = values
             if at + k == group.shape[1]:
                 self.groups[number] = group.new_empty(0)  # used up
-        values = scipy.linalg.eigvals_banded(
-            band, lower=True, overwrite_a_band=True, check_finite=False
-        )
-        return np.asarray(values)
+        solve = scipy.linalg.eigvals_banded
+        return np.asarray(solve(band, lower=True, overwrite_a_band=True, check_finite=False))
 
 
 def _reflections(panel: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -139,6 +139,8 @@ def test_a_matrix_used_by_hand_is_the_input_embedding():
     attached, tokens = course_lib.attach(model), torch.randint(N, (2, 5))
     assert attached.output_layer.words.weight is model.model.wte.weight
     torch.testing.assert_close(attached.log_prob(tokens), model(tokens).log_softmax(-1))
+    with pytest.raises(CourseError, match="has no output layer that could be replaced in generate"):
+        attached.generate()
 
 
 @pytest.mark.parametrize("model", [Plain(tied=True), Plain(), HuggingFace(), ByHand()])
