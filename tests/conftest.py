@@ -3,6 +3,7 @@
 import functools
 import gc
 import os
+import signal
 from contextlib import ExitStack, contextmanager
 
 import pytest
@@ -35,6 +36,15 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(autouse=True, scope="session")
 def _threads():
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _signals():
+    """A suite that a script starts in the background inherits ignored signals, which tests send."""
+    for name, handler in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        if number is not None and signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 @pytest.fixture(autouse=True, scope="module")

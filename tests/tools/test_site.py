@@ -192,7 +192,10 @@ def test_the_page_of_speeds_has_every_measured_row(tmp_path, monkeypatch):
     site_pages.write_speed(tmp_path)
     text = (tmp_path / "speed.md").read_text("utf-8")
     measured = results.tables("benchmarks/models") | results.tables("benchmarks/layers")
-    assert text.count("\n### ") == len(measured)  # each table stands once, below its machine
+    # each table stands once, below its machine, and above them the bars
+    machines = {table["machine"] for table in measured.values()}
+    assert text.count("\n### Our bars\n") == len(machines) > 1
+    assert text.count("\n### ") == len(measured) + len(machines)
     for name, table in results.tables("benchmarks/models").items():
         part = text.split(f"## {table['machine']}\n")[1].split("\n## ")[0]
         part = part.split(f"### Models in {name.rpartition('/')[2]}\n")[1].split("\n##")[0]
