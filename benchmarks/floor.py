@@ -30,7 +30,7 @@ class Limits:
     memory: float
 
     def seconds(self, work: Work) -> float:
-        """Return the seconds of the floor of a token."""
+        """Return the seconds that this work takes at least."""
         reading = 4 * work.cached / self.cached + 4 * work.memory / self.memory
         return work.operations / self.operations + reading
 

@@ -47,6 +47,7 @@ from benchmarks.work import (
     stepping,
     timed,
 )
+from course_lab.kept_costs import times_plain
 from course_lib import machine
 from course_lib.errors import CourseError
 from course_lib.evaluation import cache, dynamic
@@ -563,14 +564,10 @@ def _of_models(precision: str, rows: Iterable[dict]) -> Iterator[str]:
 
 
 def over_plain(row: dict) -> str:
-    """Return our speed over the plain form's, with the least and the greatest round in brackets.
-
-    A table that was kept before rounds were has the ratio of the medians alone.
-    """
-    if "over plain" not in row:
-        return f"{row['tokens/s'] / row['plain']:.2f}"
-    rounds = row["over plain"]
-    return f"{statistics.median(rounds):.2f} [{min(rounds):.2f}, {max(rounds):.2f}]"
+    """Return our speed over the plain form's, with the least and the greatest round in brackets."""
+    ratio = f"{times_plain(row):.2f}"
+    rounds = row.get("over plain")  # which a table from before they were kept lacks
+    return f"{ratio} [{min(rounds):.2f}, {max(rounds):.2f}]" if rounds else ratio
 
 
 def with_reference(rows: Iterable[dict]) -> list[dict]:

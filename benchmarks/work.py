@@ -30,7 +30,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Work:
-    """The least work that one token costs."""
+    """The least work of a token or, where its maker says so, of a whole step."""
 
     operations: float  # in matrix products: twice the multiplications
     cached: float = 0.0  # float32 numbers of matrices that each time step reads; bf16 ones halved

@@ -45,7 +45,7 @@ MOST = 5_000  # runs of a plan, which take some ten seconds to name
 
 @dataclass(frozen=True, kw_only=True)
 class _Head:
-    """What a plan says of all its runs."""
+    """The fields of a plan that hold for all its runs."""
 
     title: str
     margin: Positive = MARGIN  # per cent of perplexity that would not matter

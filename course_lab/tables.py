@@ -109,7 +109,7 @@ def table_of(
 
 @dataclass
 class _Done:
-    """What the runs of a plan that are done say; scores and origins are by model and seed."""
+    """The figures of a plan's finished runs; scores and origins are by model and seed."""
 
     scores: dict[str, dict[int, float]] = field(default_factory=dict)  # in the plan's order
     origins: dict[str, dict[int, dict]] = field(default_factory=dict)

@@ -171,7 +171,7 @@ class Attached(nn.Module):
         """Continue texts by Hugging Face's `generate`, with the probabilities of `output_layer`."""
         model = getattr(self.model, "get_base_model", lambda: self.model)()  # in PEFT's wrapper
         if self._head[0] is None:
-            raise CourseError("the model has no output layer that could be replaced in generate")
+            raise CourseError("generate needs an output layer of the model's own; use log_prob")
         reached = []
 
         def answer(_module, _call, output):

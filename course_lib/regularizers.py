@@ -25,7 +25,7 @@ from course_lib.ranges import Count, InRange, NonNegative, Positive
 
 
 class Activations(NamedTuple):
-    """What one step of a model produced; `hidden` and `raw` are (T, B, d)."""
+    """The tensors that one step of a model produced; `hidden` and `raw` are (T, B, d)."""
 
     hidden: Tensor  # what the output layer read: after dropout
     raw: Tensor  # the encoder's last output before that dropout

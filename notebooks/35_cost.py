@@ -159,9 +159,10 @@ relative.round(2).astype(object).fillna("")
 # The kept benchmarks train each model in turn with this course's code and with a plain form of the same model in
 # PyTorch. There is one benchmark for each kind of processor. *Ours* is our speed in tokens a second. *Times
 # plain* divides our speed by that of the plain form. The products of matrices and the memory of the machine would
-# allow a certain speed, and *share of limit* is our speed divided by this limit. *Times reference* divides our speed by that of the
-# papers' released code on another machine, so it does not compare the codes alone. The rows *cache* and *dynamic*
-# adapt a trained model to the test text. *Memory* is our peak divided by that of the plain form.
+# allow a certain speed, and *share of limit* is our speed divided by this limit. *Times reference* divides our
+# speed by that of the papers' released code on another machine, so it does not compare the codes alone. The rows
+# *cache* and *dynamic* adapt a trained model to the test text. *Memory* is our peak divided by that of the plain
+# form.
 
 # %%
 shown = bench.set_index(["machine", "model", "precision"])

@@ -224,7 +224,7 @@ def _bars(tables: dict[str, dict]) -> list[str]:
         ]
         for bar in judged
     ]
-    told = f"Of {len(judged)} bars {sum(bar.met for bar in judged)} are met.\n"
+    told = f"Met: {sum(bar.met for bar in judged)} of {len(judged)}.\n"
     heads = ["", "precision", "measured", "bar", ""]
     return ["### Our bars\n", told, markdown_table(heads, rows, ":---", code=False)]
 
@@ -275,10 +275,7 @@ def _speed_of_models(precision: str, table: dict) -> list[str]:
     parts.append(f"Beside the references:\n\n{markdown_table(heads, beside)}")
 
     # Where the time goes.
-    places = [
-        [row["model"], ", ".join(f"`{name}` {s:.0%}" for name, s in row["where"].items())]
-        for row in models
-    ]
+    places = [[row["model"], _operators(row)] for row in models]
     where = "Where our step spends its time, of that inside of PyTorch's operators:"
     parts.append(f"{where}\n\n{markdown_table(['', 'operators'], places, ':---')}")
 
@@ -288,6 +285,11 @@ def _speed_of_models(precision: str, table: dict) -> list[str]:
         step = "A step of AWD-LSTM on the Penn Treebank with each output layer:"
         parts.append(f"{step}\n\n{markdown_table(['', 'ms', 'over our softmax'], steps)}")
     return parts
+
+
+def _operators(row: dict) -> str:
+    """Return the operators that take a row's time, each with its share."""
+    return ", ".join(f"`{name}` {share:.0%}" for name, share in row["where"].items())
 
 
 def _figure(x: float | None, digits: int) -> str:
@@ -311,6 +313,12 @@ def _speed_of_layers(title: str, table: dict) -> list[str]:
         if "provenance" in row:
             later.setdefault(_measured_on(row), []).append(f"`{row['method']}`")
     remarks = [f"Added later, {', '.join(names)}. {told}" for told, names in later.items()]
+    for row in table["rows"]:
+        if "of floor" in row:  # which tables from before it was measured lack
+            remarks.append(
+                f"`{row['method']}` reaches {row['of floor']:.2f} of its floor, which is "
+                f"{row['floor ms']:,.0f} ms. Its time goes to {_operators(row)}.\n"
+            )
     return [
         f"### Output layers of {int(words):,} words in {precision}\n",
         _measured_on(table),

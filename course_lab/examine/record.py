@@ -102,12 +102,12 @@ class Examination:
 
     @property
     def missing(self) -> list[str]:
-        """Why there are no counts, and why there is no perplexity."""
+        """Return why there are no counts, and why there is no perplexity."""
         return [why for why in (self.unknown, self.not_run) if why]
 
     @property
     def notes(self) -> list[str]:
-        """What is missing, what was computed on a part, and how the matrix was chosen."""
+        """Return what is missing, what was computed on a part, and how the matrix was chosen."""
         sampled = [f"sampled: {what}" for what in self.sampled]
         return [*self.missing, *sampled, *self.source.notes]
 

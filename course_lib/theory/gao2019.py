@@ -19,7 +19,7 @@ NEW = 200  # contexts that enter the linear programme at once, d if that is more
 
 
 class Hull(NamedTuple):
-    """Whether 0 lies outside the contexts' convex hull: if and only if margin > 0."""
+    """The test whether 0 lies outside the contexts' convex hull: it does where margin > 0."""
 
     margin: float  # −max_i vᵀh_i, or 0
     residual: float  # ‖Σ_i weights_i h_i‖: no unit vector has a margin beyond it

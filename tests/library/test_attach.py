@@ -139,7 +139,7 @@ def test_a_matrix_used_by_hand_is_the_input_embedding():
     attached, tokens = course_lib.attach(model), torch.randint(N, (2, 5))
     assert attached.output_layer.words.weight is model.model.wte.weight
     torch.testing.assert_close(attached.log_prob(tokens), model(tokens).log_softmax(-1))
-    with pytest.raises(CourseError, match="has no output layer that could be replaced in generate"):
+    with pytest.raises(CourseError, match="needs an output layer of the model's own; use log_prob"):
         attached.generate()
 
 
