@@ -61,6 +61,7 @@ class Experiment:
     adaptation: Part | None = None  # at test time, in place of the plain evaluation
     decoding: Part | None = None  # of a translator, for BLEU
     ranked_contexts: Count | None = None  # of the test split, whose log P is ranked
+    block_memory: Count | None = None  # MB of a block of the loss; None: the output layer's own
     source: str = ""  # paper, table and row it stands for
     profile: str = "full"
     seed: Seed = 1
@@ -180,11 +181,14 @@ class Experiment:
                 output_words.start_at(prior.values(len(output_words.singular_values())))
         if not self.tied and until is not None:
             output_words = copy.deepcopy(input_words)
+        output_layer = self.output_layer.build("output_layer", output_words, encoder.output_size)
+        if self.block_memory is not None:
+            output_layer.scratch.limit = self.block_memory << 20  # bytes
         model = TranslationModel if self.translates else LanguageModel
         return model(
             input_words,
             encoder,
-            self.output_layer.build("output_layer", output_words, encoder.output_size),
+            output_layer,
             objective=_sum_of([p.build("objective") for p in self.objectives]),
             regularizers=tuple(regularizers),
             input_embedding=self.input_embedding.build("input_embedding"),

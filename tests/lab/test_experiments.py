@@ -11,6 +11,7 @@ from typing import Literal, Optional
 
 import numpy as np
 import pytest
+import torch
 from filelock import FileLock
 from typer.testing import CliRunner
 
@@ -28,10 +29,12 @@ from course_lab import (
 )
 from course_lab import parts as parts_module
 from course_lab.locks import TRAINING
+from course_lab.planned import Planned
 from course_lab.recipes import add
 from course_lib.data import folders
 from course_lib.errors import CourseError
 from course_lib.output_layers import Softmax
+from course_lib.output_layers.scratch import BlockScratch
 from course_lib.training import Cosine
 from course_lib.training.checkpoint import load_checkpoint, save_checkpoint
 
@@ -40,6 +43,32 @@ def test_initial_weights_depend_on_the_seed_alone():
     one, two, other = (recipes["ptb/vd-lstm-200/tied"].change(seed=s).build(20) for s in (1, 1, 2))
     weights = [m.words.weight for m in (one, two, other)]
     assert (weights[0] == weights[1]).all() and not (weights[0] == weights[2]).all()
+
+
+def test_the_memory_of_a_block_is_a_setting(monkeypatch):
+    """Of every layer: the same loss in more blocks."""
+    blocks, start_block = [], BlockScratch.start_block
+    monkeypatch.setattr(BlockScratch, "start_block", lambda s: (blocks.append(1), start_block(s)))
+    plain = recipes["ptb/vd-lstm-200/tied"].change(size=8, encoder={"units": 8, "dropout": 0.0})
+    text = torch.arange(600).view(100, 6)
+    adaptive = part("AdaptiveSoftmax", cutoffs=[200, 2000])
+    for layer in (plain.output_layer, part("MixtureOfSoftmaxes", components=2), adaptive):
+        losses, numbers, limits = [], [], []
+        for limit in (None, 1):
+            blocks.clear()
+            model = plain.change(output_layer=layer, block_memory=limit).build(10_000).double()
+            losses.append(model(text, target=text)[0].item())
+            numbers.append(len(blocks))
+            limits.append(model.output_layer.scratch.limit)
+        assert losses[0] == pytest.approx(losses[1], rel=1e-12) and numbers[0] < numbers[1]
+        assert limits == [256 << 20, 1 << 20]
+
+    assert Planned("ptb/desk/tied", change={"block_memory": 64}).experiment().block_memory == 64
+    for bad in (0, 0.5, "1 GB"):
+        with pytest.raises(CourseError, match=f"block_memory must be a whole .*, not .?{bad}"):
+            plain.change(block_memory=bad)
+    with pytest.raises(CourseError, match="counts n-grams, and block_memory is of a network"):
+        recipes["ptb/kneser-ney/order-5"].change(block_memory=64)
 
 
 def test_every_kind_of_part_builds_from_json():
