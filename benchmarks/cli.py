@@ -1,6 +1,5 @@
 """`python -m benchmarks`: our training step beside the plain PyTorch one."""
 
-from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -66,8 +65,7 @@ def output_layers(
         bool,
         typer.Option(
             "--keep",
-            help="Keep each table in data/results, for the website. With methods: their rows of "
-            "tables that are kept.",
+            help="Keep each row in data/results as soon as it is measured, for the website.",
         ),
     ] = False,
 ):
@@ -84,8 +82,6 @@ def output_layers(
         for size in words
         for kind in precision
     }
-    if keep and methods:
-        _known_tables(map(timing.named, tables.values()))
     _begin(threads, rounds)
     print("MB: beyond parameters and gradients; step: a training step over that with our softmax")
     columns = ("ms", "naive ms", "of naive", "of softmax", "MB", "naive MB", "step")
@@ -95,18 +91,27 @@ def output_layers(
             rows = measure.output_layers(
                 size, methods or list(measure.METHODS), kind, rounds, step and size == 10_000
             )
-            measured = []
+            asked, table = [], tables[size, kind]
             for row in rows:
-                measured.append(row)
                 cells = "".join(
                     f"{row[c]:>11,.0f}" if "M" in c or "ms" in c else f"{row[c]:>11.2f}"
                     for c in columns
                 )
                 print(f"{row['method']:<20}{cells}{remark(row)}", flush=True)
-            if keep:
-                asked = [row for row in measured if not methods or row["method"] in methods]
-                among = measure.METHODS if methods else ()
-                print("kept:", timing.keep(tables[size, kind], asked, rounds, among))
+                if not methods or row["method"] in methods:
+                    asked.append(row)
+                    if keep and row["counts"]:  # at once, since a whole table takes an hour
+                        timing.keep(table, [row], rounds, measure.METHODS)
+            if not keep:
+                continue
+            if busy := [row["method"] for row in asked if not row["counts"]]:
+                raise CourseError(
+                    "not kept, because other processes took a part of the machine meanwhile: "
+                    f"{', '.join(busy)}; measure these again while nothing else runs"
+                )
+            if not methods:
+                timing.keep(table, asked, rounds)  # all of one day, in place of its rows
+            print("kept:", timing.named(table))
 
 
 @app.command("models")
@@ -267,6 +272,32 @@ def training(
         print(f"kept {', '.join(map(str, [*kept, path]))}")
 
 
+@app.command("tf32")
+def tf32(
+    seed: Annotated[
+        list[int] | None, typer.Option(help="Seeds of plan precision; all without any.")
+    ] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the perplexities in data/results.")
+    ] = False,
+):
+    """What TF32 costs in perplexity: trainings on a CPU whose products read as few digits.
+
+    One core needs about a quarter of an hour a seed. What is trained already is read. The runs in
+    fp32 are those of plan precision, of this clone or kept.
+    """
+    from benchmarks import tf32 as measure
+    from course_lab import tables
+
+    found = {imitation.seed: imitation for _, imitation in measure.experiments()}
+    _known("seed", map(str, seed or ()), map(str, found))
+    for one in seed or found:
+        print(f"{one}: {measure.train(found[one])}")
+    if keep:
+        print("kept:", measure.keep())
+        print(tables.printed(measure.table()))
+
+
 @app.command("examine")
 def examine(
     keep: Annotated[
@@ -315,19 +346,6 @@ def other_tools(
         origin = provenance.origin(torch.device("cpu"))
         table = {"provenance": origin, "rows": rows}
         print("kept:", results.write_table(examining.BESIDE, table))
-
-
-def _known_tables(names: Iterable[str]) -> None:
-    """Raise CourseError for a table that is not kept, before a row of it is measured."""
-    from benchmarks.output_layers import TABLE
-    from course_lab import results
-
-    kept = results.tables(TABLE.split("/KIND")[0])
-    if missing := [name for name in names if name not in kept]:
-        raise CourseError(
-            f"no table {missing[0]} is kept, which the rows would join; keep a whole one first: "
-            "leave the methods out"
-        )
 
 
 def _known(kind: str, given, known) -> None:

@@ -104,12 +104,12 @@ def keep(table: str, rows: list[dict], rounds: int, among: Iterable[str] = ()) -
     """Keep the rows of a table in data/results, below the kind of this machine; return the file.
 
     table: its name, `KIND` in it stands for the machine's.
-    among: all methods of a table that is kept already, in order. Its other rows stay, and these
-        rows take their places, each with its own provenance; by default the table is new.
+    among: all methods of the table, in order. Other rows that it has already stay, and these rows
+        take their places, each with its own provenance; by default the table is new.
 
     Rows that failed are left out, and the table has their names under "failed".
-    CourseError where a row was measured beside other work, where all rows failed, or one that the
-    kept table has, and where a table that the rows would join is not kept: then nothing changes.
+    CourseError where a row was measured beside other work, and where all rows failed, or one that
+    the kept table has: then nothing changes.
     """
     from course_lab import provenance, results
 
@@ -134,7 +134,7 @@ def keep(table: str, rows: list[dict], rounds: int, among: Iterable[str] = ()) -
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     made = {"provenance": provenance.origin(device), "rounds": rounds}
     told = [{k: None if v != v else v for k, v in row.items()} for row in rows]  # JSON has no NaN
-    if among:
+    if among and name in results.tables(table.split("/KIND")[0]):
         places = {method: place for place, method in enumerate(among)}
         kept = results.read_table(name)
         rows_of = {row["method"]: row for row in kept["rows"]}

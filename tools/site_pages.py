@@ -131,7 +131,7 @@ def write_speed(folder: Path) -> None:
                 title = name.rpartition("/")[2]
                 parts += _speed_of_models(title, table) if name in models else []
                 parts += _speed_of_layers(title, table) if name in layers else []
-    parts += [*_same_training(), *_cost_of_bf16()]
+    parts += [*_same_training(), *_cost_of_bf16(), *_cost_of_tf32()]
     text = "\n".join(parts) or "No measurement is kept yet.\n"
     (folder / "speed.md").write_text(text, "utf-8")
 
@@ -378,6 +378,26 @@ def _cost_of_bf16() -> list[str]:
         "## What bf16 costs in perplexity\n",
         f"{plan.title}. Runs of one seed are pairs. The plan was run by "
         "`python -m course_lab batch run precision`; `batch table precision` prints this table.\n",
+        markdown_table(["", *table.columns], rows),
+    ]
+
+
+def _cost_of_tf32() -> list[str]:
+    """Return the page's part on what TF32 costs in perplexity, if runs that imitate it are kept."""
+    from benchmarks import tf32
+    from course_lab import tables
+
+    try:
+        table = tables.worded(tf32.table())
+    except CourseError:
+        return []
+    rows = [[name, *row] for name, *row in table.itertuples()]
+    return [
+        "## What TF32 costs in perplexity\n",
+        "Only a GPU computes TF32. `python -m benchmarks tf32` trains the same model on a CPU. Of "
+        "each number that enters a product, in the backward pass, too, it leaves out the last "
+        f"{tf32.DROPPED_BITS} of 23 binary digits, as a tensor core does. A library that rounds "
+        "where this cuts loses less. Runs of one seed are pairs.\n",
         markdown_table(["", *table.columns], rows),
     ]
 

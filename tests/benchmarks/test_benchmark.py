@@ -260,11 +260,25 @@ def test_table_of_output_layers(monkeypatch, tmp_path):
     assert printed.exit_code == 0 and "mos" in printed.stdout and "of softmax" in printed.stdout
     # In what is kept a missing number is none, and not "not a number".
     monkeypatch.setattr(folders, "home", lambda: tmp_path)
-    refused = CliRunner().invoke(app, [*command, "--keep"])
-    assert "keep a whole one first" in str(refused.exception)
-    assert "of softmax" not in refused.stdout  # before anything was measured
-    monkeypatch.setattr(output_layers, "output_layers", lambda *a: [row | {"counts": True}])
     command.remove("mos")
+
+    def stopped(*a):
+        yield row | {"counts": True, "ms": 7.0}
+        yield row | {"counts": True, "ms": 8.0, "method": "mos"}
+        yield row | {"counts": False, "method": "gss"}
+        raise KeyboardInterrupt
+
+    # A row is kept as soon as it is measured, unless other work disturbed it.
+    monkeypatch.setattr(output_layers, "output_layers", stopped)
+    assert CliRunner().invoke(app, [*command, "--keep"]).exit_code != 0
+    (kept,) = results.tables("benchmarks/layers").values()
+    assert [(r["method"], r["ms"]) for r in kept["rows"]] == [("softmax", 7.0), ("mos", 8.0)]
+    busy = [row | {"counts": False}, row | {"counts": True, "method": "mos"}]
+    monkeypatch.setattr(output_layers, "output_layers", lambda *a: busy)
+    printed = CliRunner().invoke(app, [*command, "--keep"])
+    assert "meanwhile: softmax; measure these again" in str(printed.exception)
+    # A whole table takes the place of all that was kept.
+    monkeypatch.setattr(output_layers, "output_layers", lambda *a: [row | {"counts": True}])
     assert CliRunner().invoke(app, [*command, "--keep"]).exit_code == 0
     ((name, kept),) = results.tables("benchmarks/layers").items()
     assert name.endswith("/400-fp32") and kept["rows"][0]["naive ms"] is None
