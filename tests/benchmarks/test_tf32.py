@@ -69,7 +69,10 @@ def test_a_product_that_would_go_on_uncut_is_refused(product):
 def plan(tmp_path, monkeypatch):
     """Two seeds of a tiny model in both precisions; runs and tables go to `tmp_path`."""
     tiny = profile(recipes["docstrings/vd-lstm-128/tied"], "smoke")
-    tiny = tiny.change(optimisation={"precision": "fp32", "epochs": 1}, ranked_contexts=None)
+    small = {"train": 3000, "valid": 300, "test": 300, "words": 200}
+    tiny = tiny.change(
+        corpus={"small": small}, optimisation={"precision": "fp32", "epochs": 1}
+    )
     experiments = [
         tiny.change(seed=seed, optimisation={"precision": precision})
         for precision in ("fp32", "bf16")
