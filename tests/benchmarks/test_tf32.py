@@ -70,9 +70,7 @@ def plan(tmp_path, monkeypatch):
     """Two seeds of a tiny model in both precisions; runs and tables go to `tmp_path`."""
     tiny = profile(recipes["docstrings/vd-lstm-128/tied"], "smoke")
     small = {"train": 3000, "valid": 300, "test": 300, "words": 200}
-    tiny = tiny.change(
-        corpus={"small": small}, optimisation={"precision": "fp32", "epochs": 1}
-    )
+    tiny = tiny.change(corpus={"small": small}, optimisation={"precision": "fp32", "epochs": 1})
     experiments = [
         tiny.change(seed=seed, optimisation={"precision": precision})
         for precision in ("fp32", "bf16")
