@@ -85,6 +85,7 @@ def output_layers(
     _begin(threads, rounds)
     print("MB: beyond parameters and gradients; step: a training step over that with our softmax")
     columns = ("ms", "naive ms", "of naive", "of softmax", "MB", "naive MB", "step")
+    busy: list[str] = []
     for size in words:
         for kind in precision:
             print(f"\n{size:,} words, {kind:<6}" + "".join(f"{c:>11}" for c in columns), flush=True)
@@ -102,16 +103,17 @@ def output_layers(
                     asked.append(row)
                     if keep and row["counts"]:  # at once, since a whole table takes an hour
                         timing.keep(table, [row], rounds, measure.METHODS)
-            if not keep:
-                continue
-            if busy := [row["method"] for row in asked if not row["counts"]]:
-                raise CourseError(
-                    "not kept, because other processes took a part of the machine meanwhile: "
-                    f"{', '.join(busy)}; measure these again while nothing else runs"
-                )
-            if not methods:
+            disturbed = [row["method"] for row in asked if not row["counts"]]
+            busy += [f"{method} ({size:,} words, {kind})" for method in disturbed]
+            if keep and not methods and not disturbed:
                 timing.keep(table, asked, rounds)  # all of one day, in place of its rows
-            print("kept:", timing.named(table))
+            if keep:
+                print(f"kept: {len(asked) - len(disturbed)} rows, {timing.named(table)}")
+    if keep and busy:
+        raise CourseError(
+            "not kept, because other processes took a part of the machine meanwhile: "
+            f"{', '.join(busy)}; measure these again while nothing else runs"
+        )
 
 
 @app.command("models")
@@ -281,7 +283,7 @@ def tf32(
         bool, typer.Option("--keep", help="Keep the perplexities in data/results.")
     ] = False,
 ):
-    """What TF32 costs in perplexity: trainings on a CPU whose products read as few digits.
+    """What TF32 costs in perplexity, by training on a CPU that leaves out the same digits.
 
     One core needs about a quarter of an hour a seed. What is trained already is read. The runs in
     fp32 are those of plan precision, of this clone or kept.

@@ -7,6 +7,7 @@ time. Some libraries round where this cuts, which loses less.
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -69,12 +70,14 @@ def experiments() -> list[tuple[Experiment, Experiment]]:
 
     The imitation has a name of its own, since no recipe is trained so.
     """
-    found = [planned.experiment() for planned in plans.read_plan(PLAN).runs]
-    return [
-        (exact, exact.change(name=f"{exact.name}/{IMITATED}", optimisation={"precision": "tf32"}))
-        for exact in found
-        if exact.optimisation.precision == "fp32"
-    ]
+    pairs = []
+    for planned in plans.read_plan(PLAN).runs:
+        exact = planned.experiment()
+        if exact.optimisation.precision == "fp32":
+            change = planned.change | {"optimisation.precision": "tf32"}
+            narrow = replace(planned, change=change).experiment()
+            pairs.append((exact, narrow.change(name=f"{exact.name}/{IMITATED}")))
+    return pairs
 
 
 def train(imitation: Experiment, progress: bool = True) -> Path:
@@ -92,7 +95,7 @@ def keep() -> Path:
     """
     rows = []
     for exact, imitation in experiments():
-        done = [_result(exact), _result(imitation)]
+        done = [tables.done_result(exact), tables.done_result(imitation)]
         if None not in done:
             figures = [content["metrics"]["test_perplexity"] for content in done]
             sources = [content["provenance"] for content in done]
@@ -116,12 +119,3 @@ def table() -> tables.Table:
     text = rows[0]["provenance"][NAMES[0]]["corpus_sha256"]
     models = comparison.compare(scores, NAMES[0], plans.read_plan(PLAN).margin)
     return tables.Table(models, tables.kept_ngrams(text, "test"), [])
-
-
-def _result(experiment: Experiment) -> dict | None:
-    """Return the result of this clone, or else the kept one, if there is one."""
-    key = results.key_of(experiment)
-    for folder in (results.run_folder(experiment), results.kept_folder() / key):
-        if results.is_done(folder):
-            return results.result_of(folder, experiment)
-    return None

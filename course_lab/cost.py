@@ -31,7 +31,7 @@ from course_lib.regularizers import Orthogonality, PastDecode
 from course_lib.training.optimisation import Optimisation
 
 EFFICIENCY = 0.5  # whole steps reach 0.4 to 0.6 of the rate of their matrix products alone
-BLOCKS = 64 << 20  # bytes of logits that the output layers' kernel holds at a time
+BLOCKS = 64  # MB of logits that the output layers' kernel holds at a time, unless a recipe says so
 SLOTS = {"sgd": 0, "adamw": 2, "coupled-adam": 1, "ember": 0, "muon": 1}  # beside a parameter
 SENTENCE = {"multi30k": 15, "iwslt14": 26, "wmt14": 29, "cldr": 9}  # pieces of one, about
 
@@ -224,7 +224,8 @@ def _memory(model: OutputModel, e: Experiment, count: int) -> float:
     if e.adaptation is not None:  # dynamic evaluation: θ₀, MS_g, the two factors made of it
         copies = 6 if e.adaptation.kind == "DynamicEvaluation" else 1
     tokens = o.max_tokens if e.translates else o.batch * o.length
-    return 4.0 * (count * copies + activations(model, o) * tokens / o.accumulate) + BLOCKS
+    numbers = count * copies + activations(model, o) * tokens / o.accumulate
+    return 4.0 * numbers + ((e.block_memory or BLOCKS) << 20)
 
 
 def activations(model: OutputModel, o: Optimisation) -> float:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from course_lab import comparison, provenance, results
 from course_lab.batch_states import MALFORMED, checked_result
+from course_lab.experiment import Experiment
 from course_lab.planned import Planned
 from course_lab.plans import Plan
 from course_lab.recipes import elsewhere
@@ -127,7 +128,7 @@ def _collected(plan: Plan, names: list[str], metric: str) -> _Done:
     waiting = 0
     for model, planned in zip(names, plan.runs, strict=True):
         try:
-            content = _result(planned)
+            content = done_result(planned.experiment())
             changed_files = _other_files(planned, content["provenance"]) if content else []
             score = content["metrics"][metric] if content else None
         except CourseError as error:
@@ -353,13 +354,13 @@ def _made_with_another(file: str, keys: list[str]) -> str:
     )
 
 
-def _result(planned: Planned) -> dict | None:
+def done_result(experiment: Experiment) -> dict | None:
     """Return the result of a run, from its own folder or else from the kept ones, if there is one.
 
     Raises CourseError where it is damaged or another experiment's, else one of MALFORMED.
     """
-    experiment = planned.experiment()
-    for folder in (results.run_folder(experiment), results.kept_folder() / planned.key):
+    kept = results.kept_folder() / results.key_of(experiment)
+    for folder in (results.run_folder(experiment), kept):
         if results.is_done(folder):
             return checked_result(folder, experiment)
     return None

@@ -3,7 +3,9 @@
 import html
 import io
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 from typer.cli import get_docs_for_click
@@ -13,6 +15,9 @@ from course_lab.progress import recorded
 from course_lib.errors import CourseError
 from tools.exercises import count, standing
 from tools.lesson_page import PARTS, Lesson, keep_known_links, target
+
+if TYPE_CHECKING:
+    from course_lab.tables import Table
 
 
 def write_course_pages(lessons: list[Lesson], source: Path) -> None:
@@ -370,36 +375,38 @@ def _cost_of_bf16() -> list[str]:
 
     try:
         plan = plans.read_plan("precision")
-        table = tables.worded(tables.table_of(plan))
     except CourseError:
         return []
-    rows = [[name, *row] for name, *row in table.itertuples()]
-    return [
-        "## What bf16 costs in perplexity\n",
+    about = (
         f"{plan.title}. Runs of one seed are pairs. The plan was run by "
-        "`python -m course_lab batch run precision`; `batch table precision` prints this table.\n",
-        markdown_table(["", *table.columns], rows),
-    ]
+        "`python -m course_lab batch run precision`; `batch table precision` prints this table.\n"
+    )
+    return _compared("What bf16 costs in perplexity", about, lambda: tables.table_of(plan))
 
 
 def _cost_of_tf32() -> list[str]:
     """Return the page's part on what TF32 costs in perplexity, if runs that imitate it are kept."""
     from benchmarks import tf32
-    from course_lab import tables
 
-    try:
-        table = tables.worded(tf32.table())
-    except CourseError:
-        return []
-    rows = [[name, *row] for name, *row in table.itertuples()]
-    return [
-        "## What TF32 costs in perplexity\n",
+    about = (
         "Only a GPU computes TF32. `python -m benchmarks tf32` trains the same model on a CPU. Of "
         "each number that enters a product, in the backward pass, too, it leaves out the last "
         f"{tf32.DROPPED_BITS} of 23 binary digits, as a tensor core does. A library that rounds "
-        "where this cuts loses less. Runs of one seed are pairs.\n",
-        markdown_table(["", *table.columns], rows),
-    ]
+        "where this cuts loses less. Runs of one seed are pairs.\n"
+    )
+    return _compared("What TF32 costs in perplexity", about, tf32.table)
+
+
+def _compared(heading: str, about: str, compare: Callable[[], "Table"]) -> list[str]:
+    """Return a part of a page with the table that `compare` makes; none if nothing is kept."""
+    from course_lab import tables
+
+    try:
+        table = tables.worded(compare())
+    except CourseError:
+        return []
+    rows = [[name, *row] for name, *row in table.itertuples()]
+    return [f"## {heading}\n", about, markdown_table(["", *table.columns], rows)]
 
 
 def markdown_table(

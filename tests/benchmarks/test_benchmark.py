@@ -276,7 +276,7 @@ def test_table_of_output_layers(monkeypatch, tmp_path):
     busy = [row | {"counts": False}, row | {"counts": True, "method": "mos"}]
     monkeypatch.setattr(output_layers, "output_layers", lambda *a: busy)
     printed = CliRunner().invoke(app, [*command, "--keep"])
-    assert "meanwhile: softmax; measure these again" in str(printed.exception)
+    assert "meanwhile: softmax (400 words, fp32); measure" in str(printed.exception)
     # A whole table takes the place of all that was kept.
     monkeypatch.setattr(output_layers, "output_layers", lambda *a: [row | {"counts": True}])
     assert CliRunner().invoke(app, [*command, "--keep"]).exit_code == 0

@@ -19,6 +19,7 @@ import course_lab
 from course_lab import (
     Experiment,
     Part,
+    cost,
     overrides,
     part,
     planned,
@@ -64,6 +65,9 @@ def test_the_memory_of_a_block_is_a_setting(monkeypatch):
         assert limits == [256 << 20, 1 << 20]
 
     assert Planned("ptb/desk/tied", change={"block_memory": 64}).experiment().block_memory == 64
+    rates = cost.Rates(*({"fp32": 1e11, "tf32": 1e11, "bf16": 1e11} for _ in range(2)))
+    first, second = (cost.cost(plain.change(block_memory=m), rates).memory for m in (100, 300))
+    assert second - first == 200 << 20
     for bad in (0, 0.5, "1 GB"):
         with pytest.raises(CourseError, match=f"block_memory must be a whole .*, not .?{bad}"):
             plain.change(block_memory=bad)

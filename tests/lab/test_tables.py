@@ -58,16 +58,17 @@ def test_the_family_is_the_plans_and_pairs_of_two_kinds_of_devices_are_told(plan
     """The least p is the same while a model of the plan has no run yet."""
     whole = tables.table_of(plan)
     last = whole.models.p.idxmax()
-    read = tables._result
+    read = tables.done_result
+    runs = [planned.experiment() for planned in plan.runs]
 
-    def part(planned):
-        content = read(planned)
-        if planned is plan.runs[0]:
+    def part(experiment):
+        content = read(experiment)
+        if experiment == runs[0]:
             content["provenance"]["device"] = "NVIDIA H200"
-        name = tables.models_of(plan)[plan.runs.index(planned)]
+        name = tables.models_of(plan)[runs.index(experiment)]
         return None if name == last else content
 
-    monkeypatch.setattr(tables, "_result", part)
+    monkeypatch.setattr(tables, "done_result", part)
     table = tables.table_of(plan)
     least = whole.models.p.idxmin()
     assert table.models.p[least] == pytest.approx(whole.models.p[least])
@@ -167,8 +168,8 @@ def test_a_mistyped_baseline_is_told_before_any_run(plan, tmp_path):
 
 def test_a_table_tells_a_models_seeds_from_its_pairs_with_the_baseline(plan, monkeypatch):
     """The baseline lacks one of the seeds that the others have."""
-    read = tables._result
-    monkeypatch.setattr(tables, "_result", lambda run: None if run is plan.runs[0] else read(run))
+    read, first = tables.done_result, plan.runs[0].experiment()
+    monkeypatch.setattr(tables, "done_result", lambda e: None if e == first else read(e))
     table = tables.table_of(plan, baseline="tied")
     written = tables.worded(table)
     others = [name for name in table.models.index if name != "tied"]
