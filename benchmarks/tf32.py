@@ -3,7 +3,7 @@
 A GPU's tensor core reads the sign, the exponent and the first ten digits of each float32 number
 that enters a product, and adds up in float32. `CutProducts` leaves the other digits out before each
 product of a training on a CPU, so that the training loses what it would lose on a GPU. It gains no
-time. Some libraries round where this cuts, which loses less.
+time. A library that rounds where this cuts changes a number by at most half as much.
 """
 
 import re

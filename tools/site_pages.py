@@ -127,6 +127,7 @@ def write_speed(folder: Path) -> None:
 
     parts = []
     models, layers = (results.tables(table.split("/KIND")[0]) for table in (MODELS, LAYERS))
+    layers = dict(sorted(layers.items(), key=lambda named: _of_layers(named[0].rpartition("/")[2])))
     measured = {**models, **layers}
     for machine in dict.fromkeys(table["machine"] for table in measured.values()):
         parts.append(f"## {machine}\n")
@@ -212,11 +213,11 @@ def _bars(tables: dict[str, dict]) -> list[str]:
 
     judged: list[bars.Judged] = []
     for name, table in tables.items():
-        words, _, precision = name.rpartition("/")[2].rpartition("-")
-        if words:
-            judged += bars.of_layers(int(words), precision, table)
+        title = name.rpartition("/")[2]
+        if "-" in title:
+            judged += bars.of_layers(*_of_layers(title), table)
         else:
-            judged += bars.of_models(precision, table)
+            judged += bars.of_models(title, table)
     if not judged:
         return []
     rows = [
@@ -301,9 +302,15 @@ def _figure(x: float | None, digits: int) -> str:
     return "" if x is None else f"{x:,.{digits}f}"
 
 
+def _of_layers(title: str) -> tuple[int, str]:
+    """Return the words and the precision of a table of output layers, `title` is words-precision."""
+    words, precision = title.split("-")
+    return int(words), precision
+
+
 def _speed_of_layers(title: str, table: dict) -> list[str]:
     """Return the page's part for output layers alone; `title` is words-precision."""
-    words, precision = title.split("-")
+    words, precision = _of_layers(title)
     heads = ["", "ms", "naive ms", "over naive", "over our softmax", "MB", "naive MB", "step"]
     figures = ["ms", "naive ms", "of naive", "of softmax", "MB", "naive MB", "step"]
     rows = [
@@ -325,7 +332,7 @@ def _speed_of_layers(title: str, table: dict) -> list[str]:
                 f"{row['floor ms']:,.0f} ms. Its time goes to {_operators(row)}.\n"
             )
     return [
-        f"### Output layers of {int(words):,} words in {precision}\n",
+        f"### Output layers of {words:,} words in {precision}\n",
         _measured_on(table),
         *remarks,
         markdown_table(heads, rows),
@@ -392,7 +399,7 @@ def _cost_of_tf32() -> list[str]:
         "Only a GPU computes TF32. `python -m benchmarks tf32` trains the same model on a CPU. Of "
         "each number that enters a product, in the backward pass, too, it leaves out the last "
         f"{tf32.DROPPED_BITS} of 23 binary digits, as a tensor core does. A library that rounds "
-        "where this cuts loses less. Runs of one seed are pairs.\n"
+        "where this cuts changes a number by at most half as much. Runs of one seed are pairs.\n"
     )
     return _compared("What TF32 costs in perplexity", about, tf32.table)
 

@@ -196,6 +196,11 @@ def test_the_page_of_speeds_has_every_measured_row(tmp_path, monkeypatch):
     machines = {table["machine"] for table in measured.values()}
     assert text.count("\n### Our bars\n") == len(machines) > 1
     assert text.count("\n### ") == len(measured) + len(machines)
+    for part in text.split("\n### Our bars\n")[1:]:  # small vocabularies first
+        words = [
+            int(n.replace(",", "")) for n in re.findall(r"### Output layers of ([\d,]+)", part)
+        ]
+        assert words == sorted(words) and words
     for name, table in results.tables("benchmarks/models").items():
         part = text.split(f"## {table['machine']}\n")[1].split("\n## ")[0]
         part = part.split(f"### Models in {name.rpartition('/')[2]}\n")[1].split("\n##")[0]
