@@ -303,7 +303,7 @@ def _figure(x: float | None, digits: int) -> str:
 
 
 def _of_layers(title: str) -> tuple[int, str]:
-    """Return the words and the precision of a table of output layers, `title` is words-precision."""
+    """Return words and precision of a table of output layers from its title, words-precision."""
     words, precision = title.split("-")
     return int(words), precision
 
