@@ -76,6 +76,8 @@ def output_layers(
 
     _known("method", methods or (), measure.METHODS)
     _known("vocabulary", map(str, words), map(str, measure.SHAPES))
+    if keep and not step and 10_000 in words:
+        raise CourseError("--keep of 10,000 words has the steps, too; leave --no-step out")
     _known("precision", precision, ("fp32", "bf16"))
     tables = {
         (size, kind): measure.TABLE.replace("WORDS-PRECISION", f"{size}-{kind}")
@@ -145,7 +147,7 @@ def models(
     import torch
 
     from benchmarks import models as measure
-    from benchmarks import timing
+    from benchmarks import output_layers, timing
 
     # what is asked for
     _known("model", model or (), measure.MODELS)
@@ -154,6 +156,8 @@ def models(
         raise CourseError("--keep is of the whole table; leave --model out")
     if "tf32" in precision and not torch.cuda.is_available():
         raise CourseError("tf32 is a precision of GPUs by NVIDIA, and PyTorch sees none here")
+    # Without the layers the rows of the layers that are kept already stay.
+    among = () if layers else [*measure.MODELS, *output_layers.METHODS]
     _begin(threads, rounds)
     print(measure.LEGEND)
     rows = {kind: [] for kind in precision}
@@ -172,7 +176,7 @@ def models(
         if keep:
             table = measure.TABLE.replace("PRECISION", kind)
             try:
-                print("kept:", timing.keep(table, rows[kind], rounds))
+                print("kept:", timing.keep(table, rows[kind], rounds, among))
             except CourseError as error:
                 refused.append(f"{kind}: {error}")
     if refused:

@@ -9,6 +9,7 @@ percent apart, and means over several iterates are what can be compared (`going_
 """
 
 import itertools
+import re
 import statistics
 import time
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ from course_lib.training.checkpoint import (
 )
 
 RECIPE = "ptb/awd-lstm/softmax"
-CHECK = f"{RECIPE}/standard-seed1-3-epochs-check"  # the kept table that `check` made
+OLD = f"{RECIPE}/standard-seed1-3-epochs-check"  # the kept table, as it was named at first
 
 
 def experiments(epochs: int = 3, kind: str = "standard", seed: int = 1) -> dict[str, Experiment]:
@@ -54,12 +55,27 @@ def experiments(epochs: int = 3, kind: str = "standard", seed: int = 1) -> dict[
 
 def kept_pairs() -> dict[int, tuple[list[float], list[float]]]:
     """Return validation perplexities by epoch of each kept pair, course and plain, by its seed."""
+    found = (results.kept_folder() / RECIPE).glob("standard-seed*")
     pairs = {}
-    for path in sorted((results.kept_folder() / RECIPE).glob("standard-seed*-3-epochs")):
-        both = [results.read_result(path), results.read_result(Path(f"{path}-plainly"))]
-        course, plain = ([row["valid_perplexity"] for row in run["epochs"]] for run in both)
-        pairs[both[0]["experiment"]["seed"]] = course, plain
+    for seed in sorted(
+        {int(number[1]) for p in found if (number := re.search(r"seed(\d+)", p.name))}
+    ):
+        old = f"{RECIPE}/standard-seed{seed}-3-epochs"
+        now = [results.key_of(experiment) for experiment in experiments(seed=seed).values()]
+        for names in (now, [old, f"{old}-plainly"]):
+            folders = [results.kept_folder() / name for name in names]
+            if all(map(results.is_done, folders)):
+                epochs = [results.read_result(folder)["epochs"] for folder in folders]
+                course, plain = ([row["valid_perplexity"] for row in run] for run in epochs)
+                pairs[seed] = course, plain
+                break
     return pairs
+
+
+def kept_check() -> dict:
+    """Return the table that `check` made of seed 1, as it is named today or as it was at first."""
+    now = f"{results.key_of(experiments()['course'])}-check"
+    return results.read_table(now if (results.kept_folder() / f"{now}.json").exists() else OLD)
 
 
 def train(kind: str, experiment: Experiment, progress: bool = True) -> Path:
@@ -283,7 +299,7 @@ def _whole(corpus, split: str) -> torch.Tensor:
 
 @torch.no_grad()
 def _perplexity(model: PlainLSTM, text: torch.Tensor, length: int) -> float:
-    """Return all rows but the first of columns (n, B)."""
+    """Return the perplexity of all rows but the first of columns (n, B)."""
     model.eval()
     total, state = 0.0, None
     for start in range(0, len(text) - 1, length):

@@ -104,8 +104,8 @@ def keep(table: str, rows: list[dict], rounds: int, among: Iterable[str] = ()) -
     """Keep the rows of a table in data/results, below the kind of this machine; return the file.
 
     table: its name, `KIND` in it stands for the machine's.
-    among: all methods of the table, in order. Other rows that it has already stay, and these rows
-        take their places, each with its own provenance; by default the table is new.
+    among: the names of all rows of the table, in order. Other rows that it has already stay, and
+        these rows take their places, each with its own provenance; by default the table is new.
 
     Rows that failed are left out, and the table has their names under "failed".
     CourseError where a row was measured beside other work, and where all rows failed, or one that
@@ -135,12 +135,12 @@ def keep(table: str, rows: list[dict], rounds: int, among: Iterable[str] = ()) -
     made = {"provenance": provenance.origin(device), "rounds": rounds}
     told = [{k: None if v != v else v for k, v in row.items()} for row in rows]  # JSON has no NaN
     if among and name in results.tables(table.split("/KIND")[0]):
-        places = {method: place for place, method in enumerate(among)}
+        places = {one: place for place, one in enumerate(among)}
         kept = results.read_table(name)
-        rows_of = {row["method"]: row for row in kept["rows"]}
-        rows_of |= {row["method"]: row | made for row in told}
+        rows_of = {name_of(row): row for row in kept["rows"]}
+        rows_of |= {name_of(row): row | made for row in told}
         # Methods of the table that this PyTorch does not have come last.
-        told = sorted(rows_of.values(), key=lambda row: places.get(row["method"], len(places)))
+        told = sorted(rows_of.values(), key=lambda row: places.get(name_of(row), len(places)))
         made = {key: kept[key] for key in made}
     made |= {"failed": failed} if failed else {}
     return results.write_table(name, {"machine": kind, **made, "rows": told})

@@ -75,6 +75,7 @@ def run_plan(
             )
 
     share = 1 if backend == "slurm" else workers  # a cluster's job has its own cores
+    gpus = plan.slurm.gpus if backend == "slurm" else 0  # a worker here has one at most
     tried: dict[str, tuple[str, str] | None] = {}
 
     def jobs() -> dict[str, Job]:
@@ -86,7 +87,8 @@ def run_plan(
         unfinished = {"waiting", "paused", "running"} | ({"failed"} if retry else set())
         states = [s for s in states if s.name in unfinished and not s.waits]
         states.sort(key=lambda s: s.name != "paused")
-        return {s.planned.key: _job(s, plan, deadline, share, start_by, retry) for s in states}
+        made = (_job(s, gpus, deadline, share, start_by, retry) for s in states)
+        return {s.planned.key: job for s, job in zip(states, made, strict=True)}
 
     # Round by round, as finished runs let others begin
     with tqdm(total=0, unit="run", disable=not progress) as bar:
@@ -123,8 +125,9 @@ def notebook(experiment: Experiment) -> Path:
 
 
 def _job(
-    now: State, plan: Plan, deadline: float | None, share: int, start_by: float, retry: bool
+    now: State, gpus: int, deadline: float | None, share: int, start_by: float, retry: bool
 ) -> Job:
+    """Return a run as a worker takes it; more than one of `gpus` train it together."""
     planned = now.planned
     parameters = {
         "RECIPE": planned.recipe,
@@ -134,8 +137,8 @@ def _job(
         "FOLDER": str(now.folder),
         "DEADLINE": deadline or 0,
     }
-    if plan.slurm.gpus > 1:
-        parameters["PROCESSES"] = plan.slurm.gpus
+    if gpus > 1:
+        parameters["PROCESSES"] = gpus
     source = notebook(planned.experiment())
     return Job(now.folder, source, parameters, share, start_by, retry)
 

@@ -10,7 +10,8 @@ Only models of a whole corpus are evidence, where the plain one predicts better 
 others do is told, and decides nothing (`Test.against`).
 
 The statistic is that of `comparison`. p is corrected by Holm over all claims of a table that runs
-can test, those without runs so far included: no verdict fades while others come. The difference
+can test, those without runs so far included: no verdict fades because another claim gets its first
+runs. The difference
 that would not matter is the published one, between LEAST and MOST per cent, or USUAL where none is
 published. It is rounded down to a tenth so that the verdict prints the very difference that was
 tested.
@@ -53,10 +54,12 @@ NAMES = {  # of figures, as a sentence has them
 }
 FACTOR = 20.0  # per cent; from here on a factor says more than 100 times its logarithm
 TIME = "seconds an epoch"
+QUALITY = ("test_perplexity", "test_bleu")
 LEAST, MOST, USUAL = 0.5, 10.0, 2.0  # per cent; the last is the margin where none is published
-ENOUGH = 5  # pairs of seeds, which every comparison is to have; a verdict of fewer is interim
+ENOUGH = 5  # pairs of seeds, which every comparison is to have at least, see `_interim`
 VERDICTS = ("agrees", "disagrees", "no difference", "undecided", "untested")
 NO_RUNS = "no runs of both models are kept"
+FEW = "fewer than two seeds of both models are kept"
 MODELS = {  # of the tiers that are evidence
     "at scale": "Both models are trained as in the paper.",
     "desk": "The models differ from the paper's in size or budget, and each reads a whole text.",
@@ -86,8 +89,8 @@ class Test:
 def tests(claim: Claim, of: Evidence) -> list[Test]:
     """Return the comparisons that bear on a claim, the one that counts most first.
 
-    Evidence comes first. Then the tier decides, the number of seeds, and whether the model is of
-    the kind that the paper has.
+    Evidence comes first, then what only lacks seeds. Then the tier decides, the number of seeds,
+    and whether the model is of the kind that the paper has.
     """
     every = [*_elsewhere(claim, of), *_at_scale(claim, of)]
     found = {(test.method, test.baseline): test for test in every}.values()  # each pair once
@@ -95,7 +98,8 @@ def tests(claim: Claim, of: Evidence) -> list[Test]:
 
     def order(test: Test) -> tuple:
         is_other = evidence.model_of(test.method.recipe) not in models
-        return bool(test.against), TIERS.index(test.tier), -len(test.seeds), is_other
+        standing = ["", FEW].index(test.against) if test.against in ("", FEW) else 2
+        return standing, TIERS.index(test.tier), -len(test.seeds), is_other
 
     return sorted(found, key=order)
 
@@ -211,7 +215,7 @@ def against(of: Evidence, tier: Tier, plain: Setting, pairs: int) -> str:
         if not beats:
             return f"its plain model does not beat {COUNTING}"
     if pairs < 2:
-        return "fewer than two seeds of both models are kept"
+        return FEW
     return ""
 
 
@@ -259,9 +263,10 @@ def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS) -> "pd.DataFrame":
             margin = margin_of(printed, claim.expects)
             pairs = first.differences
             said = verdict(claim.expects, pairs, p, margin, family=family, unit=claim.unit)
-            row |= {"p": p, "verdict": said, "interim": _interim(said, len(first.seeds))}
-            row |= {"elsewhere": _elsewhere_said(claim, tested[claim.name][1:], margin)}
             sides = [s for s in (first.method, first.baseline) if isinstance(s, Setting)]
+            wanted = max(ENOUGH, evidence.planned_seeds(*sides))
+            row |= {"p": p, "verdict": said, "interim": _interim(said, len(first.seeds), wanted)}
+            row |= {"elsewhere": _elsewhere_said(claim, tested[claim.name][1:], margin)}
             row |= {"tuning": evidence.tuning(*sides)}
         else:
             why = first.against if first is not None else claim.needs or NO_RUNS
@@ -270,11 +275,14 @@ def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS) -> "pd.DataFrame":
     return pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS)
 
 
-def _interim(said: str, pairs: int) -> str:
-    """Return how many pairs a verdict has of those that it is to have; "" if it has them."""
-    if pairs >= ENOUGH or kind_of(said) == "undecided":
+def _interim(said: str, pairs: int, wanted: int) -> str:
+    """Return how many pairs a verdict has of those that it is to have; "" if it has them.
+
+    wanted: those that the plans give the comparison, or `ENOUGH` where they give it fewer.
+    """
+    if pairs >= wanted or kind_of(said) == "undecided":
         return ""
-    return f"{pairs} of {ENOUGH} pairs"
+    return f"{pairs} of {wanted} pairs"
 
 
 def verdict_of(row: Any) -> str:
@@ -367,6 +375,17 @@ def kind_of(said: str) -> str:
     return next(kind for kind in VERDICTS if said.startswith(kind))
 
 
+def is_contrary(row: Any) -> bool:
+    """Return whether the interval of a ledger's row lies wholly on the side that the claim denies.
+
+    It need not be evidence. A claim of no difference denies no side.
+    """
+    expects = claim(str(row.name)).expects
+    return bool(
+        row.low > 0 if expects == "lower" else row.high < 0 if expects == "higher" else False
+    )
+
+
 def counts(table: "pd.DataFrame") -> dict[str, int]:
     """Return how many claims of a ledger have each verdict."""
     kinds = [kind_of(said) for said in table.verdict]
@@ -376,6 +395,28 @@ def counts(table: "pd.DataFrame") -> dict[str, int]:
 def interim(table: "pd.DataFrame") -> int:
     """Return how many verdicts of a ledger are interim, by fewer pairs than they are to have."""
     return int((table.interim != "").sum())
+
+
+def told(table: "pd.DataFrame") -> str:
+    """Return in words how many claims of a ledger have each verdict, and what is behind them."""
+    number = counts(table)
+    of = {name: claim(name) for name in table.index}
+    agree = [of[name] for name, said in table.verdict.items() if kind_of(said) == "agrees"]
+    quality = sum(one.figure in QUALITY for one in agree)
+    no_gain = sum(one.expects not in ("lower", "higher") for one in agree)
+    withdrawn = [
+        name for name, one in of.items() if one.withdrawn and table.why[name] == one.withdrawn
+    ]
+    contrary = sum(is_contrary(table.loc[name]) for name in withdrawn)
+    return (
+        f"Our runs agree with {number['agrees']}, of which {quality} are about perplexity or BLEU "
+        f"and the others about the matrix and the rank. {no_gain} of these agreements are with a "
+        "claim of no gain or no difference, by a test without correction. They disagree with "
+        f"{number['disagrees']}, show no difference as large as the margin for "
+        f"{number['no difference']}, and leave {number['undecided']} undecided. {interim(table)} "
+        f"verdicts are interim. {number['untested']} claims are untested. The runs of "
+        f"{len(withdrawn)} of these are withdrawn, and those of {contrary} speak against the paper."
+    )
 
 
 def coverage(of: Evidence, claims: Sequence[Claim] = CLAIMS) -> "pd.DataFrame":

@@ -18,6 +18,7 @@ from course_lab.corpora.registry import DOWNLOADS
 from course_lab.corpora.translation import IWSLT14_PIECES
 from course_lab.experiment import Experiment
 from course_lab.parts import Part
+from course_lib.data import Corpus, SentencePairs
 from course_lib.errors import CourseError
 from course_lib.models import RHN, LSTMTranslator, OutputModel, Transformer, TransformerXL
 from course_lib.models.lstm import LSTMStack
@@ -97,7 +98,8 @@ def corpus_size(corpus: Part) -> Size:
     """
     options = corpus.options
     if corpus.kind == "docstrings":
-        size = Size(options.get("words", WORDS), *TOKENS)
+        unknown: Any = math.nan
+        size = Size(options.get("words", WORDS) or unknown, *TOKENS)
     elif corpus.kind in SENTENCE:
         given = inspect.signature(corpora.LOADERS[corpus.kind]).parameters["pieces"].default
         variant = options.get("variant", "wang2020")
@@ -113,8 +115,13 @@ def corpus_size(corpus: Part) -> Size:
         size = size._replace(train=size.train // 2)
     if "small" in options:
         each = SENTENCE.get(corpus.kind, 1)
-        most = {k: v if k == "words" else v * each for k, v in options["small"].items()}
-        size = Size(**{k: min(v, most.get(k, v)) for k, v in size._asdict().items()})
+        kind = SentencePairs if corpus.kind in SENTENCE else Corpus
+        given = inspect.signature(kind.small).parameters
+        least = {k: options["small"].get(k, given[k].default) for k in size._fields}
+        most = {k: v if k == "words" else v * each for k, v in least.items()}
+        size = Size(**{k: min(most[k], v) for k, v in size._asdict().items()})
+    if size.words != size.words:
+        raise CourseError(f"how many words {corpus.kind} has is not known before it is read")
     return size
 
 

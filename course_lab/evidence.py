@@ -345,21 +345,39 @@ def tuning(*settings: Setting) -> str:
     Empty where no plan that says so has any.
     """
     wanted = {setting[:3] for setting in settings}
-    told = _tunings(parts_of(settings[0].recipe)[0])
-    name, tuned, runs = max(told, key=lambda plan: len(wanted & plan[2]), default=("", "", set()))
-    return f"Plan `{name}`: {tuned}" if wanted & runs else ""
+    told = [plan for plan in _plans_of(parts_of(settings[0].recipe)[0]) if plan.tuned]
+    plan = max(told, key=lambda plan: len(wanted & plan.seeds.keys()), default=None)
+    return f"Plan `{plan.name}`: {plan.tuned}" if plan and wanted & plan.seeds.keys() else ""
+
+
+def planned_seeds(*settings: Setting) -> int:
+    """Return how many seeds all of these settings share in the plan that gives them most; or 0."""
+    shared = [
+        set.intersection(*(plan.seeds.get(setting[:3], set()) for setting in settings))
+        for plan in _plans_of(parts_of(settings[0].recipe)[0])
+    ]
+    return max(map(len, shared), default=0)
+
+
+class _PlannedSeeds(NamedTuple):
+    """A plan, with the seeds of each of its settings: recipe, profile and variant."""
+
+    name: str
+    tuned: str
+    seeds: dict[tuple[str, str, str], set[int]]
 
 
 @functools.cache
-def _tunings(family: str) -> list[tuple[str, str, set[tuple[str, str, str]]]]:
-    """Return name, tuning and settings of each plan that names a family of recipes."""
+def _plans_of(family: str) -> list[_PlannedSeeds]:
+    """Return each plan that names a family of recipes."""
     found = []
     for name, path in plans.plans().items():
         if f"{family}/" in path.read_text(encoding="utf-8"):
             plan = plans.read_plan(name)
-            runs = {(run.recipe, run.profile, run.variant) for run in plan.runs}
-            if plan.tuned:
-                found.append((name, plan.tuned, runs))
+            seeds: dict[tuple[str, str, str], set[int]] = {}
+            for run in plan.runs:
+                seeds.setdefault((run.recipe, run.profile, run.variant), set()).add(run.seed)
+            found.append(_PlannedSeeds(name, plan.tuned, seeds))
     return found
 
 
@@ -401,6 +419,19 @@ def seconds_an_epoch(content: dict) -> float | None:
     return float(np.median(seconds)) if seconds else None
 
 
+def minutes(content: dict) -> float | None:
+    """Return the minutes of training: the number of epochs times the median epoch.
+
+    So an epoch during which the machine stood still counts as any other. Where no epoch is told, as
+    of an n-gram model, they are the minutes of the whole run.
+    """
+    seconds = seconds_an_epoch(content)
+    if seconds is None:
+        whole = content["provenance"].get("wall_seconds")
+        return None if whole is None else whole / 60
+    return seconds * len(content["epochs"]) / 60
+
+
 def flatness(content: dict) -> float | None:
     """Return the median singular value of the word matrix over its largest."""
     values = content["metrics"].get("geometry", {}).get("singular_values")
@@ -419,13 +450,15 @@ def similarity(content: dict, score: str = "rho") -> float | None:
     A list that lies wholly within another one of these is left out.
     """
     lists = content["metrics"].get("word_similarity") or {}
-    long = [name for name, one in lists.items() if one["found"] >= ENOUGH_PAIRS and score in one]
+    known = [name for name, one in lists.items() if one.get(score) is not None]
+    long = [name for name in known if lists[name]["found"] >= ENOUGH_PAIRS]
     scores = [lists[name][score] for name in benchmarks.apart(long)]
     return float(np.mean(scores)) if scores else None
 
 
 FIGURES = {
     "seconds an epoch": seconds_an_epoch,
+    "minutes": minutes,
     "flatness": flatness,
     "watched words elsewhere": watched_elsewhere,
     "word similarity": similarity,

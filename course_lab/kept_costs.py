@@ -32,8 +32,8 @@ def runs(of: Evidence) -> "pd.DataFrame":
     are those of the plain loop that `benchmarks training` compares the course with.
 
     Columns: what was run, `COLUMNS`; machine, its device and threads; tokens read in training;
-    seconds an epoch, the median, NaN for n-grams; megabytes, the peak; core minutes of the whole
-    run, minutes times threads; test and validation perplexity; continued, whether it began with
+    seconds an epoch, the median, NaN for n-grams; megabytes, the peak; core minutes of training,
+    its minutes times threads; test and validation perplexity; continued, whether it began with
     another run's weights; components of the output layer, 1 where it is no mixture.
     """
     import pandas as pd
@@ -56,7 +56,8 @@ def runs(of: Evidence) -> "pd.DataFrame":
         row |= {"shape": str(run.context[-1])}
         row |= {"seconds": run.figure("seconds an epoch"), "valid": run.figure("valid_perplexity")}
         row |= {"megabytes": origin.get("peak_memory_mb")}
-        row |= {"core minutes": origin.get("wall_seconds", np.nan) / 60 * threads}
+        minutes = run.figure("minutes")
+        row |= {"core minutes": np.nan if minutes is None else minutes * threads}
         row |= {"continued": run.content["experiment"].get("start_from") is not None}
         row |= {"components": _components(run.content["experiment"]["output_layer"]["options"])}
         rows.append(row | {"perplexity": run.figure("test_perplexity")})
@@ -75,13 +76,17 @@ def settings_of(table: "pd.DataFrame") -> "pd.DataFrame":
         minutes are only a part of their cost.
 
     Columns: recipe, family, variant in short; cost in core minutes, test perplexity and valid, the
-    validation perplexity, each the median over n seeds; on front, whether no other setting has at
-    most its cost and its validation perplexity, and less of one of the two.
+    validation perplexity, each the median over n seeds; machine, the processors of the runs, each
+    once; on front, whether no other setting has at most its cost and its validation perplexity, and
+    less of one of the two.
     """
     whole = table[(table.text == TEXT) & ~table.continued]
     groups: Any = whole.groupby(["recipe", "family", "variant"])
     rows = groups[["core minutes", "perplexity", "valid"]].median()
     rows["n"] = groups.seed.nunique()
+    rows["machine"] = groups.machine.agg(
+        lambda told: " and ".join(sorted({name.partition(",")[0] for name in told}))
+    )
     rows = rows.reset_index().rename(columns={"core minutes": "cost"})
     rows["variant"] = rows.variant.map(short_variant)
     rows["on front"] = front(rows.cost, rows.valid)
@@ -146,9 +151,10 @@ def by_machine(of: Evidence, family: str = DESK) -> "pd.DataFrame":
 
     of: the results to go by; runs with other settings than their recipes' are left out.
 
-    There are two columns for each machine and precision in which the softmax ran: ratio, of the
-    medians over the runs there, whatever their seeds, and n, the method's runs. A GPU is a machine,
-    too, though several runs may have shared the card.
+    There are three columns for each machine and precision in which the softmax ran: ratio, of the
+    medians over the runs there, whatever their seeds; n, the method's runs; and swing, how many
+    times as long the slow epochs of these runs took as the quick ones, the ninth tenth over the
+    first. A GPU is a machine, too, though several runs may have shared the card.
     """
     import pandas as pd
 
@@ -157,36 +163,47 @@ def by_machine(of: Evidence, family: str = DESK) -> "pd.DataFrame":
         if evidence.family_of(run.setting.recipe) == family and not run.setting.variant:
             device = run.content["provenance"].get("device", "").partition(",")[0]
             machine = f"{device}, {run.experiment['optimisation']['precision']}"
-            rows.append((machine, run.method, run.figure("seconds an epoch")))
-    seconds = pd.DataFrame(rows, columns=["machine", "method", "seconds"]).dropna()
-    groups: Any = seconds.groupby(["machine", "method"]).seconds
-    medians, counts = groups.median(), groups.size()
+            epochs = [epoch["seconds"] for epoch in run.content["epochs"] if "seconds" in epoch]
+            rows.append((machine, run.method, run.figure("seconds an epoch"), epochs))
+    seconds = pd.DataFrame(rows, columns=["machine", "method", "seconds", "epochs"]).dropna()
+    groups: Any = seconds.groupby(["machine", "method"])
+    medians, counts = groups.seconds.median(), groups.size()
+    swings = groups.epochs.agg(_swing)
     parts = {}
     for machine in medians.index.unique("machine"):
         if (machine, BASELINE) in medians.index:
             ratio = medians[machine] / medians[machine, BASELINE]
-            parts[machine] = pd.DataFrame({"ratio": ratio, "n": counts[machine].astype("Int64")})
+            columns = {"ratio": ratio, "n": counts[machine].astype("Int64")}
+            parts[machine] = pd.DataFrame(columns | {"swing": swings[machine]})
     return pd.concat(parts, axis=1) if parts else pd.DataFrame()
+
+
+def _swing(runs: "pd.Series") -> float:
+    """Return how many times as long the slow epochs of some runs took as the quick ones."""
+    quick, slow = np.quantile(np.concatenate(list(runs)), [0.1, 0.9])
+    return slow / quick
 
 
 def desk_told(table: "pd.DataFrame", machine: str) -> str:
     """Return between which ratios the methods of `by_machine` lie on a machine, in words.
 
     The noise of a single run is in its ratio, so only methods with two runs or more count. Empty
-    where the softmax is none of them, or all that there is.
+    where the softmax is none of them, or all that there is. Where the softmax's own epochs there
+    differ as much as the methods do, the words say so.
     """
-    ratios = table[machine].ratio[table[machine].n > 1]
-    if BASELINE not in ratios.index or len(ratios) < 2:
+    several = table[machine][table[machine].n > 1]
+    if BASELINE not in several.index or len(several) < 2:
         return ""
-    ratios = ratios.drop(BASELINE)
+    ratios = several.ratio.drop(BASELINE)
+    swing = several.swing[BASELINE]
     told = (
         f"At the desk, on {machine}, an epoch takes {ratios.min():.1f} (`{ratios.idxmin()}`) to "
         f"{ratios.max():.1f} (`{ratios.idxmax()}`) times as long, for the methods that have two "
-        "runs or more there. These ratios have no intervals."
+        f"runs or more there. The slow epochs of the softmax's own runs take {swing:.1f} times as "
+        "long as its quick ones."
     )
-    if round(ratios.min(), 1) < 1:
-        told += " No method does less work than the softmax, so a ratio below 1 shows the noise of "
-        told += "a shared machine."
+    if swing >= ratios.max():
+        told += " So these ratios show how busy the machine was, and say nothing of the methods."
     return told
 
 

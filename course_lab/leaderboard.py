@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from course_lab import comparison, evidence, provenance, published
+from course_lab import comparison, evidence, provenance, published, ranks
 from course_lab.evidence import Evidence, Run, Setting
 from course_lab.experiment import Experiment
 from course_lab.planned import earlier
@@ -92,9 +92,9 @@ def board(of: Evidence, family: str = DESK) -> "pd.DataFrame":
 
     The index is the recipe's name without the family's. Columns: tier, `desk` or `recipe only`;
     n seeds; ours, the mean of their test perplexities, low and high, the ends of its interval;
-    `BOARD`, means over the seeds that have the figure; minutes, MB and seconds an epoch, the
-    medians or the mean over the runs on a CPU, where there is one, else on a GPU; machine, those of
-    all runs.
+    `BOARD`, means over the seeds that have the figure; at least, whether the number of contexts
+    limits Press' rank; minutes, MB and seconds an epoch over the runs on a CPU, where there is one,
+    else on a GPU; machine, those of all runs.
     """
     import pandas as pd
 
@@ -104,7 +104,8 @@ def board(of: Evidence, family: str = DESK) -> "pd.DataFrame":
         if name.startswith(f"{family}/"):
             told = _on_board(of, of.best(of.longest(own))) if own else {"tier": "recipe only"}
             rows[name.removeprefix(f"{family}/")] = told
-    columns = ["tier", "n", "ours", "low", "high", *BOARD, "minutes", "seconds", "MB", "machine"]
+    columns = ["tier", "n", "ours", "low", "high", *BOARD, "at least"]
+    columns += ["minutes", "seconds", "MB", "machine"]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
     return table.sort_values("ours", kind="stable")
 
@@ -112,10 +113,12 @@ def board(of: Evidence, family: str = DESK) -> "pd.DataFrame":
 def board_shown(table: "pd.DataFrame") -> "pd.DataFrame":
     """Return the rows of a board that have runs with their numbers written out, for a page."""
     ran: Any = table[table.ours.notna()]
-    shown = ran.drop(columns=["tier", "ours", "low", "high"])
-    counts = ["n", "Press' rank", "effective rank", "seconds", "MB"]
+    shown = ran.drop(columns=["tier", "ours", "low", "high", "at least"])
+    counts = ["n", "effective rank", "seconds", "MB"]
     shown = shown.round(2).astype(object)
     shown[counts] = ran[counts].round().astype("Int64")
+    press = ranks.at_least(ran["Press' rank"], ran["at least"], ".0f")
+    shown["Press' rank"] = [rank.replace("nan", "") for rank in press]
     shown["minutes"] = [f"{minutes:.3g}" for minutes in ran.minutes]
     shown.insert(1, "test perplexity", _with_intervals(ran))
     return shown
@@ -126,7 +129,9 @@ def _on_board(of: Evidence, setting: Setting) -> dict:
     row = _ours(of, setting, "test_perplexity", "desk")
     runs, timed = of.settings[setting].values(), _timed(of, setting)
     row |= {name: _mean(runs, path) for name, path in BOARD.items()}
-    row |= {"minutes": _median(timed, "wall_seconds") / 60, "MB": _median(timed, "peak_memory_mb")}
+    ranked = [run for run in runs if run.figure("log_prob/press_rank") is not None]
+    row["at least"] = any(map(ranks.is_limited, ranked))
+    row |= {"minutes": _mean(timed, "minutes"), "MB": _median(timed, "peak_memory_mb")}
     row["seconds"] = _mean(timed, "seconds an epoch")
     devices = Counter(run.content["provenance"]["device"].partition(",")[0] for run in runs)
     row["machine"] = ", ".join(f"{n} × {device}" for device, n in devices.items())
@@ -248,14 +253,14 @@ def _ours(of: Evidence, setting: Setting, figure: str, tier: str) -> dict:
 
 
 def budget(of: Evidence, setting: Setting) -> str:
-    """Return what a run took: tokens, minutes and threads, the median over the setting's seeds.
+    """Return what a run took: tokens, minutes and threads, in the middle of the setting's seeds.
 
     Where some seeds ran on a GPU, the minutes are those of the others; where all did, a GPU's. Of
     runs that began with another run's weights, the tokens that this other run read are named, too.
     """
     tokens = _median(of.settings[setting].values(), "tokens_seen")
     timed = _timed(of, setting)
-    minutes = _median(timed, "wall_seconds") / 60
+    minutes = _mean(timed, "minutes")
     threads = max(run.content["provenance"].get("threads", 1) for run in timed)
     on_gpu = provenance.on_gpu(timed[0].content["provenance"])
     where = "on a GPU" if on_gpu else f"× {threads}"

@@ -194,7 +194,8 @@ def calibration_error(table: "pd.DataFrame") -> "pd.DataFrame":
     """Return the expected calibration error of each method: mean, min, max and n over its seeds.
 
     It is the mean over tokens of |share right − probability|, taken by bins. `confident` is the
-    same mean with its sign: above 0 the probabilities are too great.
+    same mean with its sign: above 0 the probabilities are too great. `standard error` is that of
+    `confident` for one seed, over tokens of which each is right or not.
     """
     off = (table.probability - table.right) * table.tokens
     runs = [table.method, table.seed]
@@ -202,6 +203,8 @@ def calibration_error(table: "pd.DataFrame") -> "pd.DataFrame":
     error = off.abs().groupby(runs).sum() / tokens
     rows = error.groupby("method").agg(["mean", "min", "max", "size"])
     rows["confident"] = (off.groupby(runs).sum() / tokens).groupby("method").mean()
+    variance = (table.tokens * table.right * (1 - table.right)).groupby(runs).sum()
+    rows["standard error"] = (variance**0.5 / tokens).groupby("method").mean()
     return rows.rename(columns={"size": "n"}).sort_values("mean")
 
 

@@ -152,6 +152,11 @@ def _git(*arguments: str) -> str:
     return done.stdout.strip()
 
 
+def short_commit(commit: str, digits: int = 7) -> str:
+    """Return the first digits of a commit; a release of the package stays whole."""
+    return commit if commit.startswith("release ") else commit[:digits]
+
+
 def describe_origin(contents: list[dict]) -> str:
     """Return a sentence on where results come from: devices, threads, versions and commits."""
     contents = [content for content in contents if isinstance(content, dict)]  # without blanks
@@ -164,11 +169,11 @@ def describe_origin(contents: list[dict]) -> str:
     devices = _listed(source["device"] for source in sources)
     threads = _listed(source["threads"] for source in sources)
     versions = _listed(source["packages"]["torch"] for source in sources)
-    commits = _listed(source["commit"][:7] for source in sources)
+    commits = _listed(short_commit(source["commit"]) for source in sources)
     return (
         f"{len(contents):,} kept results, made on {devices}, "
         f"{threads} thread{'s' * (threads != '1')}, with PyTorch {versions} at commit"
-        f"{'s' * (' ' in commits)} {commits}."
+        f"{'s' * (' and ' in commits)} {commits}."
     )
 
 

@@ -28,6 +28,7 @@ KNOBS = {"c, k": ("c", "k"), "components": ("components",), "latent dropout": ("
 LAYER = "output layer"  # the knob that exchanges it for another one
 MIXTURES = ("mos", "moc")  # methods with components and latent dropout
 # Methods that lift the bound.
+LITTLE = claims.USUAL  # per cent of perplexity that would not matter
 RANKED = ("gss", "sigsoftmax", "plif", "plif-frozen", *MIXTURES)
 RANKED += ("capped", "capped-15", "capped-sigmoid")
 DEFAULTS = {"dropout": 0.0}  # of options that an experiment may leave out
@@ -79,7 +80,7 @@ def points(of: Evidence) -> "pd.DataFrame":
             row["rate"] = run.experiment["optimisation"]["learning_rate"]
             row["all but layer"] = _without_layer(run)
             row["own layer"] = own is not None and own.options == layer
-            row["limited"] = _is_limited(run)
+            row["limited"] = is_limited(run)
             row["best is last"] = run.content["epochs"][-1:] == [_best_epoch(run)]
             row |= {"rank": run.figure(RANK), "perplexity": run.figure("test_perplexity")}
             row |= {"valid": run.figure("valid_perplexity"), "last valid": _last(run)}
@@ -106,7 +107,7 @@ def _without_layer(run: Run) -> str:
     return evidence.settings_digest({k: v for k, v in told.items() if k != "output_layer"})
 
 
-def _is_limited(run: Run) -> bool:
+def is_limited(run: Run) -> bool:
     """Return whether more contexts would give a higher rank; more than words never would."""
     log_prob = run.content["metrics"]["log_prob"]
     contexts = log_prob.get("contexts", np.inf)
@@ -283,13 +284,17 @@ def at_least(ranks, limited, style: str = ".1f") -> list[str]:
 
 
 def shown(changes: "pd.DataFrame") -> "pd.DataFrame":
-    """Return a table of `interventions` for readers, the effective rank before Press' rank."""
+    """Return a table of `interventions` for readers, the effective rank before Press' rank.
+
+    The softmax is the reference of an exchange already, so its columns are empty there.
+    """
     left_out = ["rank", "at least", "parameters", "setting", "evidence", "best is last"]
     told = changes.drop(columns=left_out).rename(
         columns={"effective rank": "effective rank, ratio"}
     )
     ratios = at_least(changes["rank"], changes["at least"])
     told.insert(list(told).index("difference"), "Press' rank, ratio", ratios)
+    told.loc[changes.knob == LAYER, ["from softmax", "softmax low", "softmax high"]] = np.nan
     return told
 
 
@@ -364,7 +369,7 @@ def answer(changes: "pd.DataFrame") -> str:
     rows: Any = distinct(evident)
     if rows.empty:
         return "No intervention is kept that is evidence, so the question is open."
-    falls, rises = rows.high < 0, rows.low > 0
+    falls, rises, small = rows.high < 0, rows.low > 0, hardly_any(rows)
     alone = falls & (rows.parameters < 1.005)
     if alone.all():
         verdict = (
@@ -383,10 +388,20 @@ def answer(changes: "pd.DataFrame") -> str:
         f"{rows.difference.min():+.1f} % to {rows.difference.max():+.1f} %.",
     ]
     parts = {"Perplexity falls with": falls, "Perplexity rises with": rises}
-    parts |= {"The interval contains 0 with": ~(falls | rises)}
+    parts |= {f"It changes by less than {LITTLE:g} %, by the whole interval, with": small}
+    parts |= {"The interval contains 0 and larger changes with": ~(falls | rises | small)}
     parts |= {"More parameters come with": rows.parameters >= 1.005}
     said += [f"{words} {_named(rows[chosen])}." for words, chosen in parts.items() if chosen.any()]
     return " ".join(said)
+
+
+def hardly_any(changes: "pd.DataFrame") -> "pd.Series":
+    """Return which interventions have an interval that contains 0 and lies within ±`LITTLE`."""
+    return (
+        (changes.low <= 0)
+        & (changes.high >= 0)
+        & (changes[["low", "high"]].abs() < LITTLE).all(axis=1)
+    )
 
 
 def _named(rows: "pd.DataFrame") -> str:

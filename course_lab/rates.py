@@ -143,6 +143,7 @@ def times_of_estimates(rates: Rates, machine: str, threads: int) -> Iterator[flo
             origin = content["provenance"]
             done = len(content["epochs"])
             alike = (origin["device"], origin["threads"]) == (machine, threads)
+            alike = alike and origin.get("processes", 1) == 1  # as the estimate is
             if not alike or "earlier_starts" in origin or origin["wall_seconds"] < SHORTEST:
                 continue
             experiment = Experiment.from_dict(content["experiment"])

@@ -51,6 +51,25 @@ def beside(of: Evidence) -> "pd.DataFrame":
     return table
 
 
+def told(table: "pd.DataFrame") -> str:
+    """Return in words how many claims of `beside` are tested, and what their comparisons say.
+
+    Two claims of one trick, read both ways, rest on one comparison.
+    """
+    tested: Any = table[table.pairs > 1]
+    sides = [frozenset(trick.split(" against ")) for trick in tested.trick]
+    compared = tested.assign(sides=sides).drop_duplicates("sides")
+    kinds = [claims.kind_of(verdict) for verdict in compared.verdict]
+    pairs = zip(compared.trick, kinds, strict=True)
+    sure = [f"`{trick}`" for trick, kind in pairs if kind in ("agrees", "disagrees")]
+    return (
+        f"Of {len(table)} claims {len(tested)} are tested, by {len(compared)} "
+        f"comparison{'s' * (len(compared) != 1)} of models. Sure of their direction: "
+        f"{', '.join(sure) or 'none'}. {kinds.count('no difference')} show no difference as large "
+        f"as the margin, and {kinds.count('undecided')} are undecided."
+    )
+
+
 def against() -> "pd.DataFrame":
     """Return the statements that speak against a trick, or against all: about, source, says."""
     import pandas as pd
@@ -68,6 +87,8 @@ def against() -> "pd.DataFrame":
 def effect(row: Any, sign: str = "+") -> str:
     """Return the effect of a statement with its unit, and in per cent where that can be said.
 
+    Nats are logarithms of perplexity, so their per cent are of perplexity, as ours are.
+
     sign: "±" for a size of which the source does not say which side it favours.
     """
     change, whole = row["effect"], row["of"]
@@ -75,6 +96,8 @@ def effect(row: Any, sign: str = "+") -> str:
         return "none stated"
     if whole != whole:
         return f"±{change:g} {row.unit}" if sign == "±" else f"{change:+g} {row.unit}"
+    if row.unit == "nats":
+        return f"{change:+g} nats ({100 * change:+.1f} % of perplexity)"
     return f"{change:+g} of {whole:g} {row.unit} ({100 * change / whole:+.1f} %)"
 
 

@@ -26,7 +26,7 @@ class Resources:
         """Return them as submitit names them; `at_once` jobs run at the same time at most."""
         named = {
             "name": "course",
-            "timeout_min": round(60 * self.hours),
+            "timeout_min": max(1, round(60 * self.hours)),  # 0 would be no limit
             "cpus_per_task": self.cpus,
             "gpus_per_node": self.gpus,
             "mem_gb": self.memory_gb,

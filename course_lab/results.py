@@ -347,7 +347,7 @@ def _digest(content: dict) -> str:
 def _array_digest(array: np.ndarray) -> str:
     """Return the SHA-256 of an array's type, shape and numbers.
 
-    That of its file would differ from one writing to the next, because the file holds the time.
+    That of its file would depend on the version of the library that compressed it.
     """
     head = f"{array.dtype.str} {array.shape} ".encode()
     return hashlib.sha256(head + np.ascontiguousarray(array).tobytes()).hexdigest()

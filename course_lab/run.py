@@ -70,7 +70,8 @@ def run(
     processes train together where `accelerate launch` or `torchrun` starts them.
 
     experiment: everything that decides the figures.
-    folder: where checkpoints and result go; by default runs/<recipe>/<profile>-seed<n>.
+    folder: where checkpoints and result go; by default runs/<recipe>/<profile>-seed<n>, followed
+        by -<variant> where settings differ from the recipe's.
     callback: called with the step and the model before the first step and after each.
     report: called with a step and figures: loss, rate, speed and norm of the gradient every twenty
         steps, perplexities after each epoch, and the geometry where it is asked for.

@@ -83,6 +83,22 @@ def counted(table: "pd.DataFrame") -> "pd.DataFrame":
     return long[long["list"].isin(similarity.apart(long["list"].unique()))]
 
 
+def one_setting(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the rows of one setting of each method, since two seeds of different ones are no pair.
+
+    table: of `scores`, of one family. The setting with the most seeds stands for its method, and of
+    several such settings the one with the least validation perplexity.
+    """
+    settings = table.groupby(["method", "model"]).agg(
+        n=("seed", "nunique"), valid=("valid", "mean")
+    )
+    first: Any = (
+        settings.sort_values(["n", "valid"], ascending=[False, True]).groupby("method").head(1)
+    )
+    chosen: Any = table[table.model.isin(first.index.get_level_values("model"))]
+    return chosen
+
+
 def by_run(table: "pd.DataFrame") -> "pd.DataFrame":
     """Return the mean of ρ over the lists that count, a row each run.
 
@@ -184,7 +200,8 @@ def compared(
     """
     import pandas as pd
 
-    members = table[table.family == family]
+    members: Any = table[table.family == family]
+    members = one_setting(members)
     figures = by_run(members.assign(model=members.method))
     means, perplexity = figures[score].unstack("seed"), figures.perplexity.unstack("seed")
     columns = ["difference", "low", "high", "n", "p", "verdict"]
@@ -253,7 +270,7 @@ def win_matrices(
 def _by_list(table: "pd.DataFrame", family: str, score: Score, runs: list[str]) -> "pd.DataFrame":
     """Return the scores of a family, a row each list that counts and a column each run."""
     members: Any = table[table.family == family]
-    return counted(members).pivot_table(index="list", columns=runs, values=score)
+    return counted(one_setting(members)).pivot_table(index="list", columns=runs, values=score)
 
 
 def _most_wins_first(matrix: "pd.DataFrame") -> "pd.DataFrame":

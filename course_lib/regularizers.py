@@ -367,9 +367,9 @@ class PastDecode(InRange):
                 "call its prepare(output_layer), as a model does that has it among its regularizers"
             )
         expected = layer.expectation(activations.hidden, words.matrix())
-        past = layer.past(expected).tanh().flatten(0, -2)
-        x, matrix = words.factors(past.unsqueeze(-2))
-        loss, _ = chunked_loss(x, matrix, tokens.flatten(), bias=layer.past_bias)
+        x, matrix = words.factors(layer.past(expected).tanh().flatten(0, -2).unsqueeze(-2))
+        options = {"bias": layer.past_bias, "scratch": layer.scratch}
+        loss, _ = chunked_loss(x, matrix, tokens.flatten(), **options)
         return self.weight * loss
 
 

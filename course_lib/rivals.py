@@ -159,4 +159,4 @@ def elementwise(written: Callable, formula: Callable | None, logits: Tensor, *pa
     return quickest_equal(formula.__qualname__, ways, logits.dtype, logits, *parameters)
 
 
-_compiled = lru_cache(torch.compile)
+_compiled = lru_cache(2)(torch.compile)  # few, since a formula holds its layer

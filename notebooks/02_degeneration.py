@@ -192,9 +192,10 @@ figure.axes[0].set_xscale("symlog", linthresh=1)
 plots.show(
     figure,
     alt=f"Three curves over {last} training steps. The ratio of the first "
-    f"two singular values falls from {history[0, 0]:.2f} to {ratio:.2f}; "
-    f"the mean cosine of rare words climbs to {cosine_rare:.2f}; that of "
-    f"frequent words ends at {cosine_frequent:.2f}.",
+    f"two singular values falls from {history[0, 0]:.2f} to "
+    f"{history[0].min():.2f} and ends at {ratio:.2f}; the mean cosine of "
+    f"rare words climbs to {cosine_rare:.2f}; that of frequent words ends "
+    f"at {cosine_frequent:.2f}.",
 )
 
 # %%
@@ -206,9 +207,9 @@ print("frequent words: cosine below 0.2: ", bool(cosine_frequent < 0.2))
 
 # %% [markdown]
 # **Figure 2.** Compare the curves with your predictions. The ratio $\sigma_2/\sigma_1$ fell first, and far
-# below 1, because $\sigma_1$ adds up what all words have in common. The rare words stood at right angles and
-# now point nearly the same way. Two frequent words still stand at right angles on average. Figure 4 shows their
-# spread.
+# below 1, because $\sigma_1$ adds up what all words have in common. Then a second direction grew. The rare
+# words stood at right angles and now point nearly the same way. Two frequent words still stand at right angles
+# on average. Figure 4 shows their spread.
 
 # %% [markdown]
 # ## The cloud as it moves

@@ -378,11 +378,11 @@ def own(w):
 # %% [markdown]
 # ## Let a word drift
 #
-# Now a word moves step by step. We take the contexts of the trained model and a word of
-# the vocabulary. Each step sees 1,024 positions. The word is the target at as many of them as chance has
-# it, and its vector moves by Adam from the origin. We do this for a word that never comes and for words
-# with four shares of the tokens. These four borrow the contexts of one frequent word as their own. There is no
-# weight decay, so the figure illustrates theorem 3 and does not test it.
+# We take the contexts of the trained model and a word of the vocabulary. Each step draws how many of 1,024
+# positions are the word's, and weighs the two mean losses by this share. The vector begins at the origin, and
+# Adam moves it. We do this for a word that never comes and for words with four shares of the tokens. These four
+# borrow the contexts of one frequent word as their own. There is no weight decay, so the figure illustrates
+# theorem 3 and does not test it.
 
 
 # %%

@@ -69,8 +69,8 @@ _ = torch.manual_seed(SEED)
 #
 # 1. A word comes ten times as rarely as another. Is its vector ten times as near to that of a word that
 #    never comes, or a hundred times, measured by squared distance?
-# 2. The rare words of lesson 2 have a mean cosine near 0.9. What share of their squared singular values must
-#    the first direction have at least?
+# 2. The rare words of lesson 2 have a mean cosine near 0.9. Scale each of them to length 1. What share of the
+#    squared singular values of these rows must the first direction have at least?
 # 3. Rare words lie in a narrow cone. Are they also *close to each other* in distance?
 
 # %% [markdown]
@@ -202,10 +202,11 @@ print("rarer is nearer:", measured == sorted(measured))
 # %% [markdown]
 # ## From cosines to singular values
 #
-# **Theorem 4** links two measures of lesson 2. Let $\hat W$ have the rows $\hat w_i = w_i/\|w_i\|$. The entries
-# of the matrix $\hat W\hat W^\top$ are the cosines of all pairs. Their sum is $\|\sum_i \hat w_i\|^2$, which is
-# $N$ plus $N(N-1)$ times the mean cosine. The largest eigenvalue of this matrix is $\hat\sigma_1^2$, and the
-# squares of all singular values add up to $N$.
+# **Theorem 4** links the mean cosine with the singular values of the *scaled* rows. Lesson 2 measured those of
+# $W$ itself. Let $\hat W$ have the rows $\hat w_i = w_i/\|w_i\|$. The entries of the matrix $\hat W\hat W^\top$
+# are the cosines of all pairs. Their sum is $\|\sum_i \hat w_i\|^2$, which is $N$ plus $N(N-1)$ times the mean
+# cosine. The largest eigenvalue of this matrix is $\hat\sigma_1^2$, and the squares of all singular values add
+# up to $N$.
 #
 # The largest eigenvalue is the greatest value of $x^\top \hat W\hat W^\top x / x^\top x$. For $x =
 # \mathbf 1$ this quotient is the sum divided by $N$. So the eigenvalue is *always at least the sum divided
@@ -423,11 +424,11 @@ display(
         f"The bound of theorem 3 holds for every share. It is "
         f"{slack.min():,.0f} to {slack.max():,.0f} times the measured "
         f"squared distance. The mean cosine of the rare words forces at "
-        f"least {first.total / len(rare) ** 2:.0%} of their squared "
-        f"singular values into the first direction, which has "
-        f"{share:.0%}. Two rare words are {usual:.2f} apart, two random "
-        f"starts {began:.2f}: the cone of the rare words is narrow in "
-        f"angle and not in distance."
+        f"least {first.total / len(rare) ** 2:.0%} of the squared "
+        f"singular values of their unit rows into the first direction, "
+        f"which has {share:.0%}. Two rare words are {usual:.2f} apart, "
+        f"two random starts {began:.2f}: the cone of the rare words is "
+        f"narrow in angle and not in distance."
     )
 )
 

@@ -118,9 +118,9 @@ print("bound, d + 2: ", theory.rank_bound(7))
 #   \operatorname{softmax}(W h_k + b)$, with four vectors $h_k$ and weights $\pi_k$ in each context. The
 #   logarithm of a sum is no sum of logarithms, so a mixture escapes the bound, and this one's log P has full rank.
 #
-# The table has three numbers of each. *Press' rank* counts the singular values above rounding; its formula
-# follows below. The *effective* rank counts the singular values whose squares make
-# up all but a share ε of their sum. The entropy is in *nats*, the unit of natural logarithms.
+# In the table the *rank* counts the singular values above rounding, by PyTorch's rule; Press' rule follows
+# below. The *effective* rank counts the singular values whose squares make up all but a share ε of their sum.
+# The entropy is in *nats*, the unit of natural logarithms.
 
 # %%
 options = dict(N=200, d=12, states=80, tokens=1000, seed=SEED)
@@ -140,10 +140,9 @@ columns = ["rank", "effective rank, ε = 1e-3", "entropy, nats"]
 pd.DataFrame(rows, index=columns).T
 
 # %% [markdown]
-# With the truth at hand, no text is needed: we minimise the *expected* cross-entropy over all
-# contexts. Its lowest possible value is the entropy of the language. What a model pays above the entropy is its
-# **excess**. The optimiser L-BFGS uses curvature, and so reaches the truth where it can be
-# expressed.
+# With the truth at hand, no text is needed: we minimise the *expected* cross-entropy over all contexts. Its
+# lowest possible value is the entropy of the language. What a model pays above the entropy is its **excess**.
+# The optimiser is L-BFGS, which uses curvature.
 #
 # Three output layers compete: a softmax; a mixture of four softmaxes; and **GSS** ([lesson
 # 10](10_monotone_softmaxes.ipynb)), a softmax whose logits are first bent by a fixed increasing curve. The
@@ -250,8 +249,8 @@ display(
 # 2. Below 12 there is no jump. Each further dimension takes its part of the excess. That a matrix *has* rank 80
 #    says little about how much is lost: in the lower panel the excess falls smoothly.
 # 3. A mixture fits better at every $d$ on the language that *is* a mixture, with more numbers for each context
-#    and four times the work. On the first language the mixture falls behind at the larger $d$: there the
-#    optimiser has not found the best mixture, which is never worse than a softmax.
+#    and four times the work. On the first language it falls behind at the larger $d$, and from $d = 12$ on it
+#    could be exact on its own: what it keeps there is the optimiser's failure.
 #
 # GSS lifts Press' rank of log P at no cost in parameters, and gains nothing on the language of full
 # rank: a high rank need not lie in the directions that the truth has.
@@ -479,9 +478,9 @@ check("04.1", to_gain, by_words)
 # *Difficulty 2/3, importance 3/3, ten minutes.* Cut `steps` to 20: which layer suffers most? Then give the
 # mixture contexts of only $d$ numbers (`hidden_size=d`): what is left of its lead?
 #
-# Now count the numbers that a fit may choose: those of the layer and those of the 80 contexts. Assign
-# `fair`: the greatest $d$ at which one softmax has no more of them than the mixture at $d = 12$. What is
-# left of the mixture's lead over that softmax?
+# For the mixture of Figure 2 count the numbers that a fit may choose: those of the layer and those of the 80
+# contexts. Assign `fair`: the greatest $d$ at which one softmax has no more of them than this mixture at $d =
+# 12$. What is left of the mixture's lead over that softmax?
 #
 # <details><summary>Hint</summary>
 #
@@ -502,13 +501,13 @@ def as_many(fair):
 
     if not isinstance(fair, int):
         return "assign an integer"
-    most = numbers(mixture(FullWords(200, 12)))
+    four = MixtureOfSoftmaxes(FullWords(200, 12), 52, components=4)
+    most = numbers(four)
     if numbers(Softmax(FullWords(200, fair))) > most:
         return "that softmax may choose more numbers than the mixture"
     return numbers(Softmax(FullWords(200, fair + 1))) > most or (
-        "a larger softmax would still have no more numbers: have the "
-        "contexts of the mixture been counted, and the numbers that turn "
-        "a context into four?"
+        "a larger softmax would still have no more numbers: count the "
+        "mixture's contexts, and what turns a context into four"
     )
 
 
@@ -566,10 +565,10 @@ display(
         f"language of rank {languages['one softmax'].rank}, one of 8 "
         f"dimensions loses {soft[8]:.2f}, and one of 12 only "
         f"{soft[12]:.5f}. On a language that is a mixture, at d = 12, a "
-        f"mixture of four stays {ratio:.3f} nats above the truth, and one "
-        f"softmax stays {rival:.3f} above it. The trained model fills its "
-        f"bottleneck to rank {press}; the effective rank of its log P is "
-        f"{effective[1e-3]} for ε = 1e-3."
+        f"mixture of four, which could be exact, stays {ratio:.3f} nats "
+        f"above the truth, and one softmax {rival:.3f}. The trained model "
+        f"fills its bottleneck to rank {press}; the effective rank of its "
+        f"log P is {effective[1e-3]} for ε = 1e-3."
     )
 )
 

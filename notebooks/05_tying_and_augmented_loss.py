@@ -233,24 +233,24 @@ plots.show(
 # ## From matched logits to tied matrices
 #
 # The paper argues as follows. Suppose that the loss reaches zero at a high temperature. Then $W h_t = E
-# e_{y_t}$ at every position $t$, up to a number that all words share. Put all positions side by side, the
-# contexts as rows of $H$ and the vectors of the targets as rows of $E_y$: $W H^\top = E E_y^\top$. With enough
-# positions the contexts span all $d$ dimensions, so $H^\top H$ has an inverse. Multiply by $H (H^\top H)^{-1}$ on
-# the right: $W = EA$ for some $d\times d$ matrix $A$. Then $Wh = E(Ah)$. The network could apply $A$ itself and
-# use $E$ for both jobs. **Tying loses nothing.**
+# e_{y_t}$ at every position $t$, with the mean rows of $E$ and $W$ left out, which no softmax sees. Put all
+# positions side by side, the contexts as rows of $H$ and the vectors of the targets as rows of $E_y$: $W H^\top
+# = E E_y^\top$. With enough positions the contexts span all $d$ dimensions, so $H^\top H$ has an inverse.
+# Multiply by $H (H^\top H)^{-1}$ on the right: $W = EA$ for some $d\times d$ matrix $A$. Then $Wh = E(Ah)$. The
+# network could apply $A$ itself and use $E$ for both jobs. **Tying loses nothing.**
 #
-# Zero loss is a bold assumption: different words follow the same context, and no $Wh$ can equal two
-# targets at once. The assumption is not needed. At a high temperature the loss is a least-squares problem,
-# $\min_W \sum_t \|W h_t - E e_{y_t}\|^2$ with centred columns, and the normal equations solve it:
+# Zero loss is a bold assumption: different words follow the same context, and no $Wh$ can equal two targets at
+# once. The assumption is not needed. At a high temperature the loss is a least-squares problem, $\min_W \sum_t
+# \|W h_t - E e_{y_t}\|^2$, and the normal equations solve it:
 #
 # $$W \sum_t h_t h_t^\top = E \sum_t e_{y_t} h_t^\top
 # \quad\Longrightarrow\quad W = E A,\qquad
 # A = \Big(\sum_t e_{y_t} h_t^\top\Big)\Big(\sum_t h_t h_t^\top\Big)^{-1}.$$
 #
 # So the best $W$ lies in the column space of $E$ **however large the loss stays**. `theory.zero_loss_map`
-# computes $A$ and a **residual**: 0 if the contexts give the targets' vectors exactly, 1 if they say
-# nothing of them. We fit $W$ to the augmented loss alone, for contexts that know the target and for
-# contexts that are mostly noise.
+# computes $A$ and a **residual**: 0 if the contexts give the targets' vectors exactly, 1 if they say nothing of
+# them. We fit $W$ to the augmented loss alone, for contexts that know the target and for contexts that are
+# mostly noise.
 #
 # The **distance** of two column spaces is the root mean square of the sines of their $d$ principal angles (Björck
 # and Golub 1973). The distance is 0 if the spaces are the same and 1 if they are perpendicular. Two random spaces
@@ -342,7 +342,7 @@ print("and its column space near E's:", noisy[-1] < 0.2)
 plan = plans.read_plan("lessons-05").runs
 columns = ["untied", "augmented", "tied", "tied-augmented"]
 first = {}
-for p in plan:  # the first run of a recipe has the recipe's settings
+for p in plan:  # a recipe's first run has the recipe's loss
     first.setdefault(p.recipe.split("/")[-1], p)
 
 

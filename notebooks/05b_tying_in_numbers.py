@@ -351,9 +351,10 @@ print("a smaller start brings W nearer by 0.05:", max(gains) > 0.05)
 # **Figure 3.** Longer training makes a large difference. The smaller start makes no difference that three
 # seeds would show at these two shares.
 #
-# With nothing but the augmented loss, $W$ goes where the paper says, and it is still on its way after 800
-# epochs. The loss cannot see a vector that is added to all rows of $W$ (exercise 1), so $W$ may never give
-# up that one direction. Of $d=16$ directions a single wrong one costs up to $1/\sqrt{16}$.
+# With nothing but the augmented loss, $W$ goes where the paper says. The loss cannot see a vector that is added
+# to all rows of $W$, as exercise 1 shows, so $W$ may never give up that one direction. Of $d=16$ directions a
+# single wrong one costs up to $1/\sqrt{16} = 0.25$. So this direction may be all that is left after 800 epochs;
+# the figure cannot tell.
 #
 # Where the cross-entropy has a share, ten times the epochs are not enough, though the curves still fall. The
 # curves need not fall to 0. Both losses together are at rest where their pulls on every logit cancel,
@@ -474,10 +475,10 @@ tables.with_ngrams(four, text, digits=0)
 #
 # **Tying** makes the model worse here. The paper reports this for no size. The training perplexity tells more:
 # in these few steps the tied model has learned far less of the training text than the untied model. The tied
-# model does not overfit more; it is behind. *Kneser-Ney 5*, which only counts runs of up to five words, has a
-# lower test perplexity than the plain model in the table, so these runs are no evidence on the paper. One reason may be that it must read with a matrix that is just
-# falling into the cone. The paper trains on far more text. Our comparison is one of speed, and leaves open
-# which model is better in the end.
+# model does not overfit more; it is behind. One reason may be that the tied model must read with a matrix that
+# is just falling into the cone. *Kneser-Ney 5*, which only counts runs of up to five words, has a lower test
+# perplexity than all four models, so these runs are no evidence on the paper. The paper trains on far more
+# text. Our comparison is one of speed, and leaves open which model is better in the end.
 
 # %% [markdown]
 # ## At the paper's size
@@ -655,10 +656,12 @@ tables.with_ngrams(compared, ptb)
 # - **Single runs.** The augmented model, trained with another seed, ends farther from its first run than
 #   the second session moved it, so differences of that size say nothing.
 #
-# Is it SGD that keeps the cone away? The plan `optimiser-and-cone` trains the same tied model by AdamW, from the
-# usual start and from one of a tenth, and by coupled Adam, from the usual start alone. The plan `desk` has the tied
-# model of the desk by AdamW and by coupled Adam. The plan `desk-sgd-alone` trains it by SGD. Here are the runs that
-# are kept. The share of the common vector is the squared length of the mean row over the mean squared length of all
+# Is it SGD that keeps the cone away? The plan `optimiser-and-cone` trains the same tied model by AdamW, from
+# the usual start and from one of a tenth, and by *coupled Adam*, from the usual start alone. Coupled Adam, of
+# [lesson 11](11_modern_remedies.ipynb), divides each column of the gradient by one number that all words share.
+# The *desk* model is a small recurrent network that reads the whole Penn Treebank. The plan `desk` has its tied
+# form by AdamW and by coupled Adam. The plan `desk-sgd-alone` trains it by SGD. Here are the runs that are
+# kept. The share of the common vector is the squared length of the mean row over the mean squared length of all
 # rows, as in [lesson 8](08_spectrum_control.ipynb):
 
 # %%
@@ -672,15 +675,15 @@ for name in ("desk-sgd-alone", "desk"):
 kept_runs = {planned.key: (planned, run) for planned, run in kept_runs}
 
 # %%
-trained = {}
+by_row = {}
 for planned, run in kept_runs.values():
     if run and "geometry" in run.content["metrics"]:
         name = planned.recipe.removeprefix("ptb/")
         name = name.removeprefix("vd-lstm-200/")
         start = planned.experiment().words.options["init"]
         key = f"{name}, start {start}"
-        trained.setdefault(key, []).append(run.content["metrics"])
-trained["tied-augmented, by SGD"] = [full["tied-augmented"]["metrics"]]
+        by_row.setdefault(key, []).append(run.content["metrics"])
+by_row["tied-augmented, by SGD"] = [full["tied-augmented"]["metrics"]]
 
 # %%
 shapes = {"mean_cosine_rare": "cosine, rare"}
@@ -688,7 +691,7 @@ shapes |= {"positive_share": "share > 0", "drift": "common vector"}
 
 # %%
 by_optimiser = {}
-for name, runs in trained.items():
+for name, runs in by_row.items():
     row = by_optimiser[name] = {"runs": len(runs)}
     for key, column in shapes.items():
         row[column] = interval([r["geometry"][key] for r in runs])
@@ -697,11 +700,12 @@ for name, runs in trained.items():
 tables.with_ngrams(pd.DataFrame(by_optimiser).T, ptb)
 
 # %% [markdown]
-# By AdamW the model has the cone, and a smaller start does not take the cone away. The optimiser is the likeliest
-# cause, but the last row differs in more: the augmented loss, the learning rate and its schedule, the number of
-# epochs, the length of a segment, weight decay and precision. AdamW and coupled Adam differ in nothing else.
-# `desk/tied` and `desk/tied/sgd-alone` differ in the optimiser, its rate, and the decay: the decay is such that the
-# weights shrink as fast by both. `desk/tied` and `desk/coupled-adam` differ in coupled Adam alone.
+# By AdamW the model has the cone, and a smaller start does not take the cone away. The optimiser is the
+# likeliest cause, but the row *tied-augmented, by SGD* differs in more: the augmented loss, the learning rate
+# and its schedule, the number of epochs, the length of a segment, weight decay and precision. AdamW and coupled
+# Adam differ in nothing else. `desk/tied` and `desk/tied/sgd-alone` differ in the optimiser, its rate, and the
+# decay: the decay is such that the weights shrink as fast by both. `desk/tied` and `desk/coupled-adam` differ
+# in coupled Adam alone.
 #
 # By AdamW the common vector has most of the cloud in the table. By coupled Adam and by SGD next to nothing is left of
 # it. Two questions stay open, because no plan has such runs: what the desk model does from the start 0.01, and what
@@ -1140,10 +1144,10 @@ check("05b.1", centred, apart_again)
 # </details>
 # <details><summary>Third hint</summary>
 #
-# Enter it among the losses, `from course_lab import parts` and `parts.KINDS["objective"] += (shuffled,)`. Then
-# `part = course_lab.part` and `experiment("tied").change(objectives=(part("CrossEntropy"),
-# part(shuffled.__name__, weight=13.0, temperature=20.0)))`, run as in `trained`. Use three seeds and
-# `comparison.compare`.
+# Enter it among the losses, `from course_lab import comparison, parts` and `parts.KINDS["objective"] +=
+# (shuffled,)`. Then `part = course_lab.part` and `experiment("tied").change(seed=seed,
+# objectives=(part("CrossEntropy"), part(shuffled.__name__, weight=13.0, temperature=20.0)))` for three seeds,
+# run as the function `trained` does. `comparison.compare` takes the perplexities by model and seed.
 #
 # </details>
 

@@ -434,17 +434,16 @@ plots.show(
 
 # %% [markdown]
 # **Figure 6.** The rare words come apart, and at strong weights the perplexity of all seeds falls. The frequent
-# words draw together on the other side of the origin. So $m$ can vanish while the rare words stay on the side
-# away from the contexts.
+# words draw together. So $m$ could vanish while the rare words stay together, if the two groups lie on opposite
+# sides of the origin.
 #
 # Is it the penalty? A fair comparison gives methods equal care. Three models were tried with two learning rates
-# and two starts: the plain model, `tied`, the penalty, `cosine`, and `centred`, whose mean row is subtracted
-# after each step. The other weights of Figure 6 are candidates, too.
-# `init` is the standard deviation with which $W$ begins; a row without `init` has the smaller
-# start. The best setting of each is chosen on the validation text and compared on the test text. Runs of one
-# seed are compared in pairs. Brackets are 95 % intervals, and $p$ is corrected for all settings of its plan. A
-# verdict is *better* or *worse* where $p$ is below 5 %, *no difference* where the 90 % interval lies within the
-# margin that it names, else *undecided*.
+# and two starts: `tied` is the plain model, `cosine` has the penalty, and `centred` has its mean row subtracted
+# after each step. The other weights of Figure 6 are candidates, too. `init` is the standard deviation with
+# which $W$ begins; a row without `init` has the smaller start. The best setting of each is chosen on the
+# validation text and compared on the test text. Runs of one seed are compared in pairs. Brackets are 95 %
+# intervals, and $p$ is corrected for all settings of its plan. A verdict is *better* or *worse* where $p$ is
+# below 5 %, *no difference* where the 90 % interval lies within the margin that it names, else *undecided*.
 
 # %%
 valid = untested.table_of(plan, split="valid").models.perplexity

@@ -437,15 +437,15 @@ figures = pd.DataFrame(columns)
 tables.with_ngrams(figures.T.round(2), corpus).T
 
 # %% [markdown]
-# Each run is shown at its best epoch. The plain model overfits, so its best epoch comes early. There it fits its
-# training text least. The *logged* perplexity is a mean over an epoch, and in the adversarial run it is that of
-# the moved targets. So judge the models by the table's validation perplexity: the adversary and the rival
-# shorten the contexts, and both predict the validation text better than the plain model.
+# Each run is shown at its best epoch. The plain model overfits, so its best epoch comes early. The *logged*
+# perplexity is a mean over an epoch, and in the adversarial run it is that of the moved targets. So judge the
+# models by the table's validation perplexity: the adversary and the rival shorten the contexts, and both
+# predict the validation text better than the plain model.
 #
 # Figure 1a of the paper shows that its method moves the nearest word away. But if all vectors become twice as
-# long, every distance doubles, and no word has moved relative to the others. Here the distance itself grows,
-# but in mean norms it falls. This answers the fourth prediction: the words have become longer and have not
-# moved apart.
+# long, every distance doubles. Here the distance itself grows, but in mean norms it falls. This answers the
+# fourth prediction: the words are longer and no farther apart. The rival, without an adversary, shows the same,
+# and both trained for more epochs.
 #
 # Is the difference a matter of the seed, or of a badly tuned plain model? The plan
 # `data/plans/lessons-07-lstm.toml` has three seeds a model, paired as in lesson 6. The baseline is the plain
@@ -556,14 +556,15 @@ check("07.1", constant, as_wide)
 
 # %% [markdown]
 # ### 2. Is surprise worth a weight? (open)
-# *Difficulty 3/3, importance 2/3, an hour.* The gradient through $\|h\|$ is that of a penalty $\varepsilon\|h\|$
-# with the weight $1-\tilde p$, which is large where the model is surprised. The rival punishes every context
-# alike. Does the weight matter? Add a penalty to `objective` that decides this, and compare both at their best
-# strength.
+# *Difficulty 3/3, importance 2/3, an hour.* The gradient through $\|h\|$ is that of a penalty
+# $\varepsilon\|h\|$ with the weight $1-\tilde p$, which is large where the model is surprised. The rival has no
+# such weight. Does the weight matter? Add a penalty to `objective` that decides this, and compare both at their
+# best strength.
 #
 # <details><summary>Hint</summary>
 #
-# $\lambda\|h\|$ is the adversary's penalty without the weight. Give both a fine grid and more samples.
+# The adversary's penalty without the weight is $\alpha\|w_y\|\|h\|$, the `m` of `objective`. Give both a fine
+# grid and more samples.
 #
 # </details>
 

@@ -379,15 +379,16 @@ display(
 #
 # ### 1. Move the target
 # *Difficulty 1/3, importance 2/3, fifteen minutes.* Find the angle of $h$ in Figure 2 of lesson 7, in degrees
-# from the first axis, at which the target's lead over the best of the *other six words* is largest.
-# `theory.margin_witness(plane, 0)` computes the context and the lead, which is the target's **margin**. Then
-# move the rival, `plane[1]`, to `[1.6, 1.3]` in a copy. A word that never wins has margin 0. Assign to `by_hand`
+# from the first axis, at which $\min_{j\ne y}(w_y-w_j)^\top h$ is largest for $\|h\|=1$. Its largest value is
+# the target's **margin**, and `theory.margin_witness(plane, 0)` computes the context and the margin. Then move
+# the rival, `plane[1]`, to `[1.6, 1.3]` in a copy. A word that never wins has margin 0. Assign to `by_hand`
 # three numbers: the angle before, and the margins of target and rival after.
 #
 # <details><summary>Hint</summary>
 #
-# The lead of $w_y$ over one word, per unit of length of $h$, is $(w_y - w_j)^\top h/\|h\|$. Which $h$ makes
-# it largest if there is only one rival? Does the target win there in the picture?
+# Per unit of length of $h$, the logit of $w_y$ is larger than that of one other word by
+# $(w_y - w_j)^\top h/\|h\|$. Which $h$ makes this largest if there is only one rival? Does the target win
+# there in the picture?
 #
 # </details>
 # <details><summary>Second hint</summary>

@@ -78,8 +78,8 @@ _ = torch.manual_seed(SEED)
 # ## Predict
 #
 # Let $m$ be the mean of all word vectors $w_i$. The **share** of $m$ in the cloud is $s = \|m\|^2 /
-# \overline{\|w_i\|^2}$: its squared length over the mean squared length of a word vector. In a narrow cone $s$
-# is large.
+# \overline{\|w_i\|^2}$: its squared length over the mean squared length of a word vector. In a narrow cone of
+# vectors of about one length, $s$ is large.
 #
 # 1. A word matrix $W$ has a row for each word and 64 columns. Suppose that its 64 singular values stay equal.
 #    How large can $s$ become: 1, 1/2, or less than 1/50?
@@ -233,7 +233,7 @@ print("penalties:", same.item())
 # $$\text{exponential: } p_k = c_1 e^{-c_2 k^\gamma}, \qquad
 # \text{polynomial: } p_k = c_1 k^{-\gamma}.$$
 #
-# Drag the sliders, and watch the stable rank $r$, whose reciprocal is the ceiling on the cone.
+# Drag the sliders, and watch the stable rank $r$, whose reciprocal is the ceiling on the share.
 
 # %%
 k = np.arange(1, 65)

@@ -316,10 +316,10 @@ print("softmax: Press' rank at most d + 1:", bound <= d + 1)
 # %% [markdown]
 # ## Is it the rank? Two controls
 #
-# The numbers below come from the kept runs, three seeds a setting. Runs of one seed are pairs: they share
-# the order of their batches. The mean difference of their log perplexities is given in hundredths, which are
-# nearly per cent, with its 95 % interval, and $p$ is the chance of a difference at least as large if there were
-# none. The verdict goes by $p$, which, unlike the interval, is corrected for all the plan's models.
+# The numbers below come from the kept runs, three seeds a setting. Runs of one seed are pairs: they share the
+# order of their batches. The mean difference of their log perplexities is given in hundredths, which are nearly
+# per cent, with its 95 % interval, and $p$ is the chance of a difference at least as large if there were none.
+# $p$ is corrected for all the plan's models. Lesson 6 explains the verdicts.
 
 # %%
 text = plan.runs[0].experiment().load_corpus()

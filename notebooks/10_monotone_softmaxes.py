@@ -451,17 +451,17 @@ plots.show(
 # **Figure 6.** The rank, here of more contexts than above, grows from top to bottom. The perplexity in the
 # figure does not fall as the rank grows. With the correction no setting differs surely from the softmax.
 #
-# Without its control, GSS(3, 3) would look like a success, with the lowest perplexity and five times the rank.
-# But below the bend at 3 differences of logits are multiplied by 3, and most logits may lie there. The control
-# multiplies *all* logits by 3 at the rank of the softmax, and has most of the gain of GSS(3, 3). So the
-# **scale** may be most of what helps, in training only: $W$ can grow. Here is what the bend adds to its control:
+# Without its control, GSS(3, 3) would look like a success, with five times the rank. But below the bend at 3
+# differences of logits are multiplied by 3, and most logits may lie there. The control multiplies *all* logits
+# by 3 at the rank of the softmax, and has most of the gain. So the **scale** may be most of what helps: a
+# softmax reaches the same logits by a longer $W$, but later. Here is what the bend adds to its control:
 
 # %%
 control = {f"{lowest} − GSS(30, 3)": (model[lowest], model["GSS(30, 3)"])}
 untested.compared(whole, control).loc[:, "difference":"verdict"].round(3)
 
 # %% [markdown]
-# So one bend may add a little, while settings of still higher rank have higher means.
+# So one bend may add a little, while in Figure 6 higher ranks have higher perplexities.
 #
 # Are these models good enough to judge? In the table *Kneser-Ney 5* has a lower perplexity than any. So our runs show what a bend does in a short training;
 # they are no evidence on the paper's models. [Notebook 31](31_rank_and_perplexity.ipynb) takes apart the
@@ -470,8 +470,8 @@ untested.compared(whole, control).loc[:, "difference":"verdict"].round(3)
 # %% [markdown]
 # ## When not to use it
 #
-# - Do not bend logits to gain rank. In Figure 6 the settings of the highest rank have higher means than the
-#   softmax.
+# - Do not bend logits to gain rank. In Figure 6 the settings of the highest rank have higher perplexities than
+#   the softmax.
 # - Try another scale of the logits first.
 # - A bend is worth a try where the tail has the wrong shape: where many words must be all but impossible
 #   ($k > 1$), or where no word may ever be impossible ($k < 1$).
@@ -537,8 +537,8 @@ check("10.1", tail, is_heavier)
 #
 # <details><summary>Hint</summary>
 #
-# The two functions of Figure 4 have a knob each. Halve between a value that is too small and one that is too
-# large.
+# Which function of Figure 4 reaches this rank at nearly the same perplexity? Halve between a knob that is too
+# small and one that is too large.
 #
 # </details>
 

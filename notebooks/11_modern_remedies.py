@@ -325,11 +325,10 @@ angle = geometry.mean_cosine(W[rare])
 print("cosine of rare words below half:", angle < cosines["Adam"] / 2)
 
 # %% [markdown]
-# This answers the first prediction. **Centring removes most of the cone in the figure and changes no probability.**
-# Whoever reports only the cosine would call centring a success. Centring *can* matter in two ways. In a
-# **tied** model the same matrix reads, so each input loses $\mu$, too. At high learning rates logits may
-# diverge, and Stollenwerk et al. (2026) centre against that. Their **μ-loss** $\lambda\|\mu\|^2$ is
-# centring as a loss.
+# This answers the first prediction. **Centring removes most of the cone of the last table and changes no
+# probability.** By cosine alone it succeeds. Centring *can* matter in two ways. In a **tied** model the same
+# matrix reads, so each input loses $\mu$, too. At high learning rates logits may diverge, and Stollenwerk et
+# al. (2026) centre against that. Their **μ-loss** $\lambda\|\mu\|^2$ is centring as a loss.
 #
 # ## The loss: the z-loss sees the mean
 #
@@ -481,9 +480,9 @@ display(
 )
 
 # %% [markdown]
-# This answers the third prediction for these short runs only: in the figure no rounder cloud has a lower mean
-# perplexity. Here even centring changes the probabilities, because the tied $W$ reads, too. Three warnings
-# follow:
+# This answers the third prediction for short runs: in the figure no cloud rounder than the baseline's has a
+# lower mean perplexity. Here even centring changes the probabilities, because the tied $W$ reads, too. Three
+# warnings follow:
 #
 # - **The runs are short.**
 # - **A verdict is not a cause.** Coupled Adam makes the cloud round *and* moves rare words less. In the
@@ -595,8 +594,8 @@ names = ["own-centred", "own-mu-loss", "own-z-loss", "own-coupled-adam"]
 display(Markdown(claims.conclusions(*names, of=everything)))
 
 # %% [markdown]
-# In the small runs of this lesson, over three seeds, the optimiser moves the mean, and no rounder cloud surely
-# predicts better.
+# In the small runs of this lesson, over three seeds, the optimiser moves the mean, and no cloud rounder than
+# the baseline's surely predicts better.
 
 # %%
 a, b = table.loc["Adam"], table.loc["coupled Adam"]

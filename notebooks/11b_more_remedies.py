@@ -608,8 +608,10 @@ check("11b.1", biased, carries_frequency)
 #
 # <details><summary>Hint</summary>
 #
-# Run `model(tokens, target=target)` with `model.output_layer.words` replaced by a copy of `words`: then
-# `words.weight.grad` is the reading part, and the copy's gradient is the predicting part.
+# Leave `model` as it is, because the check uses it. Take `both = copy.deepcopy(model)` and give it a second
+# matrix, `both.output_layer.words = copy.deepcopy(both.words)`. After
+# `both(tokens, target=target).loss.backward()`, `both.words.weight.grad` is the reading part, and
+# `both.output_layer.words.weight.grad` is the predicting part.
 #
 # </details>
 # <details><summary>Second hint</summary>

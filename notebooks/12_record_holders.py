@@ -439,9 +439,9 @@ for loss in (regularizers.PastDecode, regularizers.ContextDispersion):
 # - *claimed*: the effect of all that changed together.
 # - *ours*: 100 times the logarithm of the ratio of test perplexities, which is nearly per cent, with its 95 %
 #   interval over *pairs* of runs that share a seed.
-# - *verdict*: corrected for the number of rows, untested rows included. So an interval may leave out 0 where the
-#   verdict is *undecided*. *Untested* are fewer than two pairs. *As well* means *no difference larger than
-#   2 %*, which one-sided tests decide, at 5 % and not corrected.
+# - *verdict*: corrected for the number of rows, untested rows included. So an interval may leave out 0 where
+#   the verdict is *undecided*. *Untested* are fewer than two pairs. *No difference larger than x %* is decided
+#   by one-sided tests at 5 %, not corrected.
 
 # %%
 everything = evidence.read()
@@ -451,8 +451,9 @@ table = records.beside(everything)
 table.set_index("trick")
 
 # %% [markdown]
-# Seconds are not perplexity, so only the signs compare. The first two rows are one comparison, read both
-# ways. To the fourth prediction: a record compares a whole model with the one before it, so both may be true.
+# Most rows of *claimed* are of time or steps, of which only the sign compares. The margin of 2 % is wider than
+# Ember's difference. The first two rows are one comparison, read both ways. To the fourth prediction: a record
+# compares a whole model with the one before it, so both may be true.
 
 # %% [markdown]
 # ## The evidence against
@@ -571,20 +572,18 @@ check("12.2", as_sigmoid, is_a_cap)
 # %% [markdown]
 # ## What we saw
 #
-# Here is what the desk says of each claim with two pairs of seeds or more. *Disagrees* means that this part of a
-# record alone does harm in our small model. It does not refute the record.
+# This is what the desk says of claims with two pairs or more. *Disagrees* means a difference against the claim,
+# and does not refute the record.
 
 # %%
 names = table.index[table.pairs > 1]
 display(Markdown(claims.conclusions(*names, of=desk)))
-pairs = {frozenset(name.split(" against ")) for name in table.trick[names]}
 
 # %%
 display(
     Markdown(
-        f"Of {len(table)} claims {len(names)} are tested at the desk so "
-        f"far, by {len(pairs)} comparison{'s' * (len(pairs) > 1)} of "
-        f"models. In the small model reading has {first.iloc[0]:.0%} of "
+        f"{records.told(table)} In the small model reading has "
+        f"{first.iloc[0]:.0%} of "
         f"the squared gradient of frequent words at the start, "
         f"{least.iloc[0]:.3%} where the contexts are nearly the same, and "
         f"{last.iloc[0]:.0%} after {until} steps. Once untied, the copies "

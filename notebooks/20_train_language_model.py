@@ -42,7 +42,7 @@
 # `!git clone -q https://github.com/output-embedding-course/output-embedding-course && pip install -q -c output-embedding-course/constraints.txt -e "./output-embedding-course[lab]"`
 
 # %% tags=["parameters"]
-PROFILE = "quick"  # smoke, quick, standard or full
+PROFILE = "quick"  # smoke, quick, desk, standard or full
 RECIPE = "ptb/vd-lstm-200/tied"  # python -m course_lab recipes lists them
 SEED = 1  # initialisation, dropout and shuffling
 FOLDER = ""  # where checkpoints and result go; empty: runs/RECIPE/…
@@ -54,9 +54,10 @@ DEADLINE = 0  # when to pause, in seconds since 1970; 0: never
 # ## The recipe
 #
 # An experiment is plain data: it says what the model is made of and how it is
-# trained. The recipe fixes all of this. The profiles `smoke` and `quick` cut
-# down the corpus, the model's sizes and the training, but never the code. So
-# the figures of these two profiles are not those of the recipe. `CHANGE`
+# trained. The recipe fixes all of this. The profiles `smoke`, `quick` and
+# `desk` cut down the model's sizes and the training, the first two also the
+# corpus, but never the code. So their figures are not those of the recipe.
+# `CHANGE`
 # names other settings by dotted paths, such as `{"encoder.dropout": 0.4,
 # "optimisation.epochs": 10}`.
 

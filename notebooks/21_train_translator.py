@@ -138,9 +138,10 @@ print("one matrix for both languages and the output:", result.model.tied)
 # ## Real sentences
 #
 # The phrases above are simple. The next results are for captions of pictures, the 29,000 pairs of Multi30k.
-# They were trained with this notebook in the profile `standard`, and are kept with the course. One model has
-# the cosine regularisation of lesson 6, which is meant to keep the pieces' vectors apart, and one has not. One
-# run of each decides nothing; notebook 23 shows what would.
+# They were trained with this notebook in the profile `standard`, and are kept with the course. The recipes are
+# named after their methods: no remedy (`softmax`), the cosine regularisation of lesson 6, which is meant to
+# keep the pieces' vectors apart, the adversarial softmax of lesson 7 and the spectrum control of lesson 8. So
+# few runs of each decide little, and nothing was tuned. Notebook 23 shows what would decide.
 
 # %%
 kept = map(course_lab.read_result, course_lab.kept_results())

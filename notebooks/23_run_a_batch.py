@@ -176,15 +176,16 @@ plots.show(
 # $$d_k = 100\,(\log \text{perplexity of the one} - \log \text{perplexity of the other}) \quad\text{per cent.}$$
 #
 # The paired $t$-test divides the mean of these differences by its standard error. Its $p$ says how often this
-# ratio would be at least as far from 0 if the true mean were 0 and the differences were normal. The verdict
-# is *better* or *worse* where $p$ is below 5 %, *no difference larger than* 1 % where the data exclude 1 %
-# either way, and *undecided* otherwise. The spread of the pairs tells how many seeds show a difference of 1 %
-# in four of five such experiments. A spread that is measured on a few pairs may be wrong by a factor of two,
-# and then the number of seeds by a factor of four.
+# ratio would be at least as far from 0 if the true mean were 0 and the differences were normal. The verdict is
+# *better* or *worse* where $p$ is below 5 %, *no difference larger than* 1 % where the 90 % interval lies
+# within ±1 %, and *undecided* otherwise. That second verdict is two one-sided tests at 5 %, not corrected, so
+# the 95 % interval shown may reach a little beyond. The spread of the pairs tells how many seeds show a
+# difference of 1 % in four of five such experiments. A spread that is measured on a few pairs may be wrong by a
+# factor of two, and then the number of seeds by a factor of four.
 #
-# The two settings were picked by looking at the results. So $p$ is corrected by Holm's method for all comparisons
-# that the plan declares, its settings but one. `batch table` prints the same correction: it compares all settings with
-# one that the plan names beforehand.
+# The two settings were picked by looking at the results. So $p$ is corrected by Holm's method for all pairs of
+# settings, from which this pair was picked, and so is the number of seeds. `batch table` corrects for the
+# settings but one, because it compares all settings with one that the plan names beforehand.
 
 # %%
 order = sorted(found, key=lambda d: found[d].mean)
@@ -194,12 +195,12 @@ scores = {
     for dropout, group in table.groupby("dropout")
 }
 d = comparison.paired_differences(scores, best, second)
-family = tables.family_of(plan)
+family = len(found) * (len(found) - 1) // 2  # all pairs of settings
 test = comparison.tested({best: d}, margin=1.0, family=family)[best]
 
 # %%
 spread = d.std(ddof=1)
-needed = comparison.seeds_for(1.0, spread)
+needed = comparison.seeds_for(1.0, spread, alpha=0.05 / family)
 differs = "{difference:+.2f} % [{low:+.2f}, {high:+.2f}]".format(**test)
 display(Markdown(
     f"Dropout {best:g} against {second:g}: the perplexity differs by"
@@ -216,7 +217,7 @@ print(
 )
 print(
     "half the difference needs more seeds:",
-    comparison.seeds_for(0.5, spread) > needed,
+    comparison.seeds_for(0.5, spread, alpha=0.05 / family) > needed,
 )
 
 # %% [markdown]

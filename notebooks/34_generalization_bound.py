@@ -144,9 +144,9 @@ two_causes = (
     f"fall. The norm of W falls to {shrinks:.0%}. And the ratio of the "
     f"bound to the norm falls from {ratios[0]:.2f} to {ratios[-1]:.2f}, "
     "because the tail counts singular values beyond d and because the "
-    f"split adds two roots. At {gammas[0]:g} the first cause multiplies "
-    f"the norm by {more:.2f}, and the second cause multiplies it by "
-    f"{split:.2f} again."
+    f"split adds two roots. At {gammas[0]:g} the values beyond d multiply "
+    f"the norm by {more:.2f}, and the split into two roots multiplies it "
+    f"by {split:.2f} again."
 )
 display(Markdown(two_causes))
 

@@ -94,14 +94,16 @@ ratios.round(3)
 # %% [markdown]
 # ### The desk beside it
 #
-# The desk has more methods than the small Transformer, but its runs of one seed were made on several machines. So the
-# next table takes the ratio of medians on each machine and in each precision, whatever the seeds are. The column *n*
-# has the runs of the method there. Such a ratio has no interval. With one run of `tied` on a machine, the noise of this
-# run is in all ratios of its column. Several runs may have shared a GPU, and a model this small may wait there for
-# other work than that of its output layer. A method is left out where the softmax has no run in its precision.
-# *Transformer* has the paired ratio from above. The last two columns have what the papers print for an AWD-LSTM, where
-# they have the same method: parthiban2021 on the Penn Treebank, with as many components as ours, and wang2020 on
-# WikiText-2.
+# The desk has more methods than the small Transformer, but its runs of one seed were made on several machines.
+# So the next table takes the ratio of medians on each machine and in each precision, whatever the seeds are.
+# The column *n* has the runs of the method there. Such a ratio has no interval. The column *swing* says how
+# many times as long the slow epochs of these runs took as the quick ones, the ninth tenth over the first. A
+# ratio below the swing of `tied` may be one of two loads of the machine. With one run of `tied` on a machine,
+# the noise of this run is in all ratios of its column. Several runs may have shared a GPU, and a model this
+# small may wait there for other work than that of its output layer. A method is left out where the softmax has
+# no run in its precision. *Transformer* has the paired ratio from above. The last two columns have what the
+# papers print for an AWD-LSTM, where they have the same method: parthiban2021 on the Penn Treebank, with as
+# many components as ours, and wang2020 on WikiText-2.
 
 # %%
 rows = published.rows()
@@ -191,15 +193,16 @@ kept_costs.by_model(runs).round().astype("Int64")
 # ## Each output layer and each penalty alone
 #
 # The tables time the forward and the backward pass from given contexts of size 400, by the number of words.
-# *Times plain* again divides our speed by that of the layer's plain PyTorch form, so above 1 our code is quicker.
-# *Time of softmaxes* is the layer's time divided by the time of our softmax. The mixtures have 15
+# *Times plain* again divides our speed by that of the layer's plain PyTorch form, so above 1 our code is
+# quicker. *Time of softmaxes* is the layer's time divided by the time of our softmax. The mixtures have 15
 # components here, and there is no encoder beside the layer, so the mixture's factor is larger than in the first
 # figure. The row of the softmax compares it with itself, so its distance from 1 shows what chance alone does to
 # a ratio. Single cells may be off by more, because each row has its own measurement. *Softmax by torch* is
 # PyTorch's own chunked cross-entropy. A cell is empty where the plain form does not fit into the machine's
 # memory, or where nothing is kept. *ms* are milliseconds, and *MB* megabytes beyond the parameters and their
-# gradients. Each number of words is measured with another number of positions, so compare *ms* and *MB* within a
-# column.
+# gradients. Each number of words is measured with another number of positions, so *MB* can be compared within a
+# column only. The rows were timed one after the other on a machine whose speed changes. So compare methods by
+# *time of softmaxes* and never by *ms*: the ratio of a row was taken in turn with a softmax of its own.
 
 # %%
 layers["times plain"] = 1 / layers["times naive"]
@@ -222,8 +225,9 @@ print("on the front:", kept_costs.front(cost, loss).tolist())
 # ## Quality against cost
 #
 # A setting is on the **Pareto front** if no other setting is at least as cheap and at least as good, and better
-# in one of the two. A setting that is far from the front need not be run. Cost is in core minutes: the minutes of
-# a run times its threads. How good a setting is, its *validation* perplexity decides. The figure shows the test
+# in one of the two. A setting that is far from the front need not be run. Cost is in core minutes: the epochs
+# of a run times its median epoch, times its threads. So an epoch during which the machine stood still does not
+# count for more. How good a setting is, its *validation* perplexity decides. The figure shows the test
 # perplexity, for which nothing was chosen. Each mark is the median over the seeds of a setting on the Penn
 # Treebank, and the column *n* of the table below says how many seeds there are. With one seed a place on the
 # front may be luck.
@@ -268,8 +272,9 @@ machines = ptb.groupby("machine").size()
 display(machines.rename("runs").to_frame())
 
 # %% [markdown]
-# The marks belong to several machines and precisions, which change the minutes of a run, too. So neighbours on the
-# front are not told apart. The ratios above are within one machine.
+# The marks belong to several machines and precisions, which change the minutes of a run, too. So neighbours on
+# the front are not told apart, and a setting may be off the front only because it ran on a slower machine than
+# another one. The column *machine* has the processors of its runs. The ratios above are within one machine.
 
 # %% [markdown]
 # ## What would change the answer
@@ -386,7 +391,10 @@ if len(memory):
     display(
         Markdown(
             f"The peak of memory is {memory.ratio.min():.2f} to "
-            f"{memory.ratio.max():.2f} times that of the softmax."
+            f"{memory.ratio.max():.2f} times that of the softmax. The "
+            f"intervals of these ratios reach from {memory.low.min():.2f} "
+            f"to {memory.high.max():.2f}, because the peak of a process "
+            "varies from seed to seed: smaller changes cannot be seen."
         )
     )
 

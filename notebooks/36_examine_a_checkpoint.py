@@ -272,10 +272,11 @@ plots.show(
 
 # %% [markdown]
 # Now we examine all twelve matrices of the series: each disease weak ($s = 0.3$) and strong ($s = 0.8$), the
-# healthy matrix, and a matrix in which everything has collapsed: each row is nearly the same direction, which is
-# called a cone. The *overall* severity is $1 - \prod_k (1 -
-# s_k)$ over the findings $k$. This is the share of the cloud that is lost if each finding takes its share of
-# what the others leave.
+# healthy matrix, and a matrix in which everything has collapsed: each row is nearly the same direction, which
+# is called a cone. The *overall* severity is $1 - \prod_k (1 - s_k)$ over all diseases $k$ that the examination
+# measures, those too weak to be named included. This is the share of the cloud that is lost if each disease
+# takes its share of what the others leave. Where rogue dimensions are found, the other $s_k$ are of the
+# remaining coordinates, times the share of the energy that these coordinates have.
 
 # %%
 def plain(names):

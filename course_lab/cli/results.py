@@ -81,7 +81,7 @@ def _print_rows(shown: list[Row]) -> None:
             continue
         print(
             f"{row.name:<{width}} {row.profile:<9} {row.corpus:<12} {row.seed:>4}"
-            f" {row.valid:>8} {row.test:>8}  {row.commit}  {row.variant}".rstrip()
+            f" {row.valid:>8} {row.test:>8}  {row.commit:<10}  {row.variant}".rstrip()
         )
     if any(row.unreadable is not None for row in shown):
         raise typer.Exit(1)
@@ -96,6 +96,7 @@ def _place(row: Row) -> tuple:
 def _row(folder: Path) -> Row:
     """Return the row of a kept result; a damaged one is named by its folder below all others."""
     import course_lab
+    from course_lab.provenance import short_commit
     from course_lab.results import kept_folder
     from course_lib.errors import CourseError
 
@@ -109,7 +110,7 @@ def _row(folder: Path) -> Row:
             experiment["seed"],
             f"{content['metrics']['valid_perplexity']:.2f}",
             f"{content['metrics']['test_perplexity']:.2f}",
-            content["provenance"]["commit"][:10],
+            short_commit(content["provenance"]["commit"], 10),
             _differs(experiment),
         )
     except CourseError as error:

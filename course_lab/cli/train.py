@@ -232,6 +232,8 @@ def _print_result(result) -> None:
     for name, value in (result.metrics | shape).items():
         if isinstance(value, dict | list | None):
             continue
-        text = f"{value:,.2f}".removesuffix(".00") if isinstance(value, int | float) else value
+        if isinstance(value, float):
+            value = f"{value:,.2f}" if abs(value) >= 1 else f"{value:.3g}"
+        text = f"{value:,}" if isinstance(value, int) else value
         print(f"  {name.replace('_', ' '):<24} {text}")
     print(f"  result in {result.folder}")

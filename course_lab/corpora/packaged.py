@@ -284,5 +284,7 @@ def _copy(archive: Path, member: str, out: BinaryIO) -> None:
     try:
         with zipfile.ZipFile(archive) as packed, packed.open(member) as stream:
             shutil.copyfileobj(stream, out, 1 << 20)
+    except OSError:  # of the disk, not of the archive
+        raise
     except (KeyError, *DAMAGED) as error:
         raise CourseError(f"{archive.name} does not hold {member} ({error})") from None

@@ -125,7 +125,7 @@ def tested_claims(table, title: str) -> Figure:
     said = [f"{says[:-1]} ({paper}{unit})" for says, paper, unit in sides]
     _name_rows(ax, [textwrap.fill(line, 44) for line in said], fontsize=8.5)
     _name_axes(ax, "method against baseline", "", "")
-    hollow = "hollow: interim, fewer than five pairs" if (rows.interim != "").any() else None
+    hollow = "hollow: interim, fewer pairs than planned" if (rows.interim != "").any() else None
     return _finished(figure, title, 3, hollow)
 
 

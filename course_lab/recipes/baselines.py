@@ -88,7 +88,7 @@ def finetuned(base: Experiment, source: str, name: str = "finetuned", **changes)
     name: what follows the name of `base`
     changes: other fields of the experiment
     """
-    restart = {"average_after": None, "average_from": 1, "patience": 5}
+    restart = {"average_after": None, "average_from": 1, "patience": 5, "tied_until": None}
     restart |= changes.pop("optimisation", {})
     return continued(base, name, source=source, optimisation=restart, **changes)
 
@@ -113,7 +113,7 @@ def adapted(
     small: settings of the method in the profiles `smoke` and `quick`
     """
     nothing = {"epochs": 0, "average_after": None, "average_from": None, "average_last": None}
-    nothing["patience"] = None
+    nothing |= {"patience": None, "tied_until": None}
     return continued(
         base,
         name,

@@ -5,6 +5,7 @@ log-probabilities (natural logarithms, so nats) without autocast, in float32 or 
 """
 
 import math
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -162,5 +163,5 @@ def _tables(model: LanguageModel, ids: Tensor, state: Any = None) -> Iterator[tu
 def _after(model: LanguageModel, corpus: WordEncoding, prompt: str) -> tuple[Tensor, Any]:
     """Return log P (N,) of the word after `<eos>` and the prompt, on the CPU, and the state."""
     ids = torch.cat([torch.tensor([corpus.eos]), corpus.encode(prompt, "the prompt")])
-    *_, (table, state) = _tables(model, ids)
+    ((table, state),) = deque(_tables(model, ids), maxlen=1)
     return table[-1].cpu(), state

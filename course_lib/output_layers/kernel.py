@@ -169,7 +169,7 @@ class _ChunkedLoss(torch.autograd.Function):
         ctx.grads = grads
         ctx.save_for_backward(target, weight, *tensors)
         # The reduction.
-        loss, nll = loss * weight * ctx.scale, nll * weight * ctx.scale
+        loss, nll = (part.where(counted, 0) * ctx.scale for part in (loss, nll))
         if options.reduction != "none":
             loss, nll = loss.sum(), nll.sum()
         ctx.mark_non_differentiable(nll)

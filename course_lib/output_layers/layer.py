@@ -69,8 +69,12 @@ class OutputLayer(nn.Module):
         return hidden.unsqueeze(-2), None
 
     def logit_bias(self) -> Tensor | None:
-        """Return what is added to the logits of every position: (N,) or None."""
-        return self.bias
+        """Return what is added to the logits of every position: (N,) or None.
+
+        A word of −∞ is forbidden. A transform may make NaN of −∞, so it gets −1e30, whose P is 0.
+        """
+        bias = self.bias
+        return bias if bias is None or self.transform is None else bias.clamp(min=-1e30)
 
     def target_offset(self, contexts: Tensor, target: Tensor) -> Tensor | None:
         """Return what training adds to the target's logit: (n, K) or None.

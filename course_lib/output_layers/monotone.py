@@ -48,7 +48,7 @@ class GeneralizedSigSoftmax(OutputLayer):
 
         PL(x) = k (x − c) + c − (k − 1) softplus(x − c) = x − (k − 1) softplus(c − x)
 
-    The second form neither overflows nor cancels. With k = 1 the layer is the softmax.
+    The second form does not overflow, nor cancel from k = 1 on, where the layer is the softmax.
     Naive: `(logits - (k - 1) * F.softplus(c - logits)).log_softmax(-1)`.
     Source: parthiban2021, equations 3 and 5.
     """

@@ -1,7 +1,7 @@
 """The plain PyTorch form of every output layer, with each logit in one tensor.
 
 The forms follow the papers' formulas on whole tables, without the kernel. No hook of a layer is
-called, except that `gated` asks the layer for its gates, because these depend on earlier targets.
+called but `logit_bias`; `gated` asks for the gates, too, and counts the targets as the layer does.
 Tests compare the layers with them, benchmarks time them, and a reader may train with them:
 `layer.reference(hidden, target)` in the place of `layer(hidden, target)[0]`.
 
@@ -57,7 +57,7 @@ def of_logits(logits: Tensor) -> Table:
 
 def plain_logits(layer: Any, contexts: Tensor) -> Tensor:
     """Return W h + b (…, N) of contexts (…, d)."""
-    return F.linear(contexts, layer.words.matrix(), layer.bias)
+    return F.linear(contexts, layer.words.matrix(), layer.logit_bias())
 
 
 def perturbed(layer: Any, contexts: Tensor, target: Tensor | None) -> Tensor:

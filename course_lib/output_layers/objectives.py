@@ -94,6 +94,7 @@ class Objective(InRange):
     """
 
     needs_soft_targets = False
+    gradient = True  # whether the soft targets that it needs receive one
     needs_logits = True  # False: log Z, the target's logit and the log-weights are all it reads
 
     def __call__(self, block: Block) -> Tensor:
@@ -112,6 +113,10 @@ class Sum(Objective):
     @property
     def needs_soft_targets(self) -> bool:
         return any(term.needs_soft_targets for term in self.terms)
+
+    @property
+    def gradient(self) -> bool:
+        return any(term.gradient for term in self.terms if term.needs_soft_targets)
 
     @property
     def needs_logits(self) -> bool:

@@ -66,8 +66,8 @@ class FullWords(nn.Module):
     @classmethod
     def of(cls, weight: nn.Parameter) -> "FullWords":
         """Return the words around a parameter (N, d) of a model; CourseError for what is none."""
-        if not isinstance(weight, nn.Parameter):
-            raise CourseError("a word matrix must be a parameter; undo weight_norm first")
+        if not isinstance(weight, nn.Parameter) or weight.dim() != 2:
+            raise CourseError("a word matrix must be a parameter (N, d); undo weight_norm first")
         with torch.device("meta"):  # the matrix exists already
             words = cls(weight.shape[0], weight.shape[1])
         words.weight = weight

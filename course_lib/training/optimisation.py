@@ -143,7 +143,7 @@ class Optimisation(InRange):
     def factor(self, progress: float, epoch: int, step: int, steps: int) -> float:
         """Return what multiplies the learning rates at one step.
 
-        progress, epoch, step: the place in the run, as `Schedule` takes it.
+        progress, epoch, step: the place in the run, as a schedule takes it.
         steps: tokens a column of the step's segment. With `random_length` the rate follows them,
         so that the shorter last segment of an epoch has a lower rate, too. The released code of
         AWD-LSTM scales the rate by the length that it drew, even where fewer tokens are left.

@@ -63,7 +63,7 @@ class RunState:
                 module.micro_batches = optimisation.accumulate
         self.annealed = [module for module in modules if isinstance(module, Annealed)]
         self.constrained = [module for module in modules if isinstance(module, Constrained)]
-        share = optimisation.tied_until
+        share = optimisation.tied_until if optimisation.epochs else None
         self.tying = TiedUntil(self.bare, self.bare_optimizer, share) if share else None
 
         # Where the run stands, at its beginning.

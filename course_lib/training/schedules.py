@@ -1,23 +1,13 @@
-"""Schedules: the factor on the learning rate at every step, as frozen data."""
+"""Schedules: the factor on all learning rates at every step, as frozen data.
+
+A schedule is called with the share of all steps that is done, in [0, 1], with the number of the
+epoch and with that of the step over the whole run, both from 1.
+"""
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 from course_lib.ranges import BelowOne, Count, InRange, Positive, Share, Whole, check
-
-
-class Schedule(Protocol):
-    """A function from the place in a run to the factor that multiplies all learning rates."""
-
-    def __call__(self, progress: float, epoch: int, step: int) -> float:
-        """Return the factor at one step.
-
-        progress: share of all steps that is done, in [0, 1].
-        epoch: number of the epoch, from 1.
-        step: number of the step over the whole run, from 1.
-        """
-        ...
 
 
 @dataclass(frozen=True)

@@ -928,6 +928,45 @@ def _check_the_twins(found):
         next(reference_training.same_weights(untrained))
 
 
+def test_models_alone_leave_the_kept_rows_of_the_layers(tmp_path, monkeypatch):
+    monkeypatch.setattr(folders, "home", lambda: tmp_path)
+
+    def row(**told):
+        return {"machine": timing.machine_kind(), "counts": True, "others": 0.0} | told
+
+    table = models.TABLE.replace("PRECISION", "fp32")
+    model, layer = row(model="awd-lstm/ptb", ms=1.0), row(method="softmax", ms=2.0)
+    timing.keep(table, [model, layer], 5)
+    monkeypatch.setattr(models, "measured", lambda *a: iter([model | {"ms": 9.0}]))
+    monkeypatch.setattr(models, "report", lambda kind, rows: map(str, rows))
+    asked = ["models", "--precision", "fp32", "--no-layers", "--keep"]
+    assert CliRunner().invoke(app, asked).exit_code == 0
+    (kept,) = results.tables("benchmarks/models").values()
+    told = [(timing.name_of(one), one["ms"]) for one in kept["rows"]]
+    assert told == [("awd-lstm/ptb", 9.0), ("softmax", 2.0)]
+
+
+def test_a_table_of_layers_is_not_kept_without_its_steps():
+    asked = ["output-layers", "softmax", "--words", "10000", "--no-step", "--keep"]
+    printed = CliRunner().invoke(app, asked)
+    assert isinstance(printed.exception, CourseError) and "no-step out" in str(printed.exception)
+
+
+def test_a_pair_is_found_by_the_names_of_today(tmp_path, monkeypatch):
+    """And by those that the first pairs were kept under."""
+    old = reference_training.kept_pairs()
+    assert set(old) == {1, 2} and reference_training.kept_check() == results.read_table(
+        "ptb/awd-lstm/softmax/standard-seed1-3-epochs-check"
+    )
+    monkeypatch.setattr(results, "kept_folder", lambda: tmp_path)
+    for number, experiment in enumerate(reference_training.experiments(seed=3).values()):
+        epochs = [{"valid_perplexity": 100.0 + number}]
+        origin = {"device": "AMD EPYC", "threads": 2}
+        folder = tmp_path / results.key_of(experiment)
+        results.write_result(folder, experiment, epochs, {}, origin)
+    assert reference_training.kept_pairs() == {3: ([100.0], [101.0])}
+
+
 def test_the_kept_check_is_of_the_kept_pair():
     """The table that the page of speeds shows beside the two results, of which it must be."""
     first = "ptb/awd-lstm/softmax/standard-seed1-3-epochs"

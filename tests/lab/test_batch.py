@@ -284,8 +284,7 @@ def test_two_calls_at_once_do_every_run_once(home, monkeypatch):
 
 def job(planned, source, **options):
     """What `run_plan` gives a worker."""
-    plan = plans.Plan(path=Path("mine.toml"), title="t", runs=(planned,))
-    made = batch._job(state(planned), plan, options.pop("deadline", None), 1, math.inf, False)
+    made = batch._job(state(planned), 0, options.pop("deadline", None), 1, math.inf, False)
     return dataclasses.replace(made, source=source, **options)
 
 

@@ -102,14 +102,20 @@ def test_a_verdict_stands_beside_what_the_plan_says_of_tuning(kept, monkeypatch)
     # of one plan that has both sides and of another that has one
     monkeypatch.setattr(
         evidence,
-        "_tunings",
-        lambda family: [("one", "A.", {ours[:3]}), ("both", "B.", {ours[:3], plain[:3]})],
+        "_plans_of",
+        lambda family: [
+            evidence._PlannedSeeds("untold", "", {ours[:3]: {1}, plain[:3]: {1}}),
+            evidence._PlannedSeeds("one", "A.", {ours[:3]: {1}}),
+            evidence._PlannedSeeds("both", "B.", {ours[:3]: {1, 2, 3}, plain[:3]: {2, 3, 4}}),
+        ],
     )
     ours, plain = (
         next(s for s in of.settings if s.recipe == f"ptb/desk/{m}") for m in ("mos", "tied")
     )
     assert evidence.tuning(ours, plain) == "Plan `both`: B."
     assert evidence.tuning(ours) == "Plan `one`: A."
+    assert (evidence.planned_seeds(ours, plain), evidence.planned_seeds(ours)) == (2, 3)
+    assert evidence.planned_seeds(ours._replace(recipe="ptb/desk/none")) == 0
     assert evidence.tuning(plain._replace(variant="size=1")) == ""
 
 
@@ -127,7 +133,9 @@ def test_a_row_that_is_withdrawn_decides_nothing_and_says_why(kept):
     assert (row.verdict, row.tier) == ("agrees", "at scale")
 
 
-def test_a_verdict_of_fewer_than_five_pairs_is_interim(kept):
+def test_a_verdict_of_fewer_than_five_pairs_is_interim(kept, monkeypatch):
+    """Even where a plan gives the comparison fewer, or none has both sides."""
+    monkeypatch.setattr(evidence, "planned_seeds", lambda *sides: 3)
     for seed in range(1, 6):
         kept(PLAIN, seed, 57.0 + seed / 10)
         kept(METHOD, seed, 54.0 + seed / 11)
@@ -139,6 +147,54 @@ def test_a_verdict_of_fewer_than_five_pairs_is_interim(kept):
             suffix = f" (interim: {told})" if told else ""
             assert claims.verdict_of(row) == claims.shown(row.to_frame().T).verdict[MOS]
             assert claims.verdict_of(row) == row.verdict + suffix
+
+
+def test_a_headline_is_interim_until_it_has_the_pairs_of_its_plan(kept):
+    """The plan of the desk gives ten seeds to the tied and the untied softmax."""
+    kept.count()
+    for seed in range(1, 11):
+        kept("ptb/desk/tied", seed, 90.0 + seed / 10, profile="standard")
+        kept("ptb/desk/untied", seed, 100.0 + seed / 11, profile="standard")
+        if seed in (2, 5, 9, 10):
+            row = claims.ledger(evidence.read()).loc["inan2017-tying"]
+            told = f"{seed} of 10 pairs" if seed < 10 else ""
+            assert (row.verdict, row.interim) == ("agrees", told)
+
+
+def test_runs_that_only_lack_a_seed_come_before_those_that_lose_to_counting(kept):
+    kept.count()
+    for seed in (1, 2):
+        kept("ptb/transformer-128/softmax", seed, 600.0 + seed)
+        kept("ptb/transformer-128/mos", seed, 500.0 + seed)
+    (losing, *_) = claims.tests(claims.claim(MOS), evidence.read())
+    assert "does not beat" in losing.against
+    kept("ptb/desk/tied", 1, 90.0, profile="standard")
+    kept("ptb/desk/mos", 1, 88.0, profile="standard")
+    (first, *_) = claims.tests(claims.claim(MOS), evidence.read())
+    assert (first.against, first.seeds) == (claims.FEW, (1,))
+
+
+def test_a_ledger_is_told_with_what_is_withdrawn(kept):
+    kept.count()
+    for seed in (1, 2, 3):
+        kept("ptb/desk/tied", seed, 90.0 + seed / 10, profile="standard")
+        kept("ptb/desk/spectrum-control", seed, 110.0 + seed / 9, profile="standard")
+        kept("ptb/desk/untied", seed, 100.0 + seed / 11, profile="standard")
+        kept("ptb/desk/gss", seed, 90.2 + seed / 10, profile="standard")
+    told = claims.told(claims.ledger(evidence.read()))
+    assert "agree with 2, of which 2 are about perplexity" in told  # tying, and no gain by GSS
+    assert "1 of these agreements are with a claim of no gain" in told
+    assert "The runs of 1 of these are withdrawn, and those of 1 speak against the paper." in told
+
+
+def test_an_interval_on_the_denied_side_is_contrary():
+    def told(low, high, name="wang2020-perplexity"):
+        return claims.is_contrary(pd.Series({"low": low, "high": high}, name=name))
+
+    assert told(17.5, 21.7) and not told(-1, 2) and not told(-3, -2) and not told(np.nan, np.nan)
+    higher = "wang2020-normalisation"
+    assert told(-3, -2, higher) and not told(1, 2, higher)
+    assert not told(1, 2, "parthiban2021-gss")  # of no gain
 
 
 def test_an_undecided_claim_is_not_interim(kept):
@@ -347,7 +403,8 @@ def test_the_minutes_of_a_budget_are_those_of_cores_where_there_are_any():
     gpu = {"device": "NVIDIA H200", "threads": 1, "wall_seconds": 60, "tokens_seen": 3e6}
 
     def budget(*origins):
-        runs = [SimpleNamespace(content={"provenance": origin}) for origin in origins]
+        told = [{"provenance": origin, "epochs": []} for origin in origins]
+        runs = [SimpleNamespace(content=c, figure=lambda _, c=c: evidence.minutes(c)) for c in told]
         of = SimpleNamespace(settings={"one": dict(enumerate(runs))}, first=lambda _: runs[0])
         return leaderboard.budget(of, "one")
 
@@ -576,7 +633,7 @@ def test_a_conclusion_names_its_evidence_or_says_that_there_is_none(kept):
         kept(METHOD, seed, 0.97 * value)
     told = claims.conclusions(MOS)
     differs = f"`{METHOD} standard` differs from `{PLAIN} standard` in test perplexity by -3.0 % ["
-    assert f"**agrees (interim: 3 of 5 pairs)**. {differs}" in told
+    assert f"**agrees (interim: 3 of 11 pairs)**. {differs}" in told
     printed = np.mean(claims.claim(MOS).published_differences())
     assert f"3 pairs of seeds (1 2 3), in print by {printed:+.1f} %; p = " in told
     assert told.endswith(
@@ -662,7 +719,7 @@ def test_a_note_is_of_pairs_that_have_the_figure(kept):
         kept("ptb/desk/tied", seed, 90.0, device=device, **rank)
         kept("ptb/desk/mos", seed, 84.0, log_prob={"press_rank": 300.0 + seed})
     row = claims.ledger(evidence.read()).loc["parthiban2021-mos-rank"]
-    assert (row.seeds, row.note) == ("1 2", "")
+    assert (row.seeds, row.note) == ("1 2", claims.claim("parthiban2021-mos-rank").note)
 
 
 def test_seeds_that_have_a_figure_are_compared_where_the_first_was_kept_without_it(kept):
@@ -813,7 +870,8 @@ def test_farther_neighbours_agree_and_one_setting_of_each_is_told(kept):
         for method, mean in (("tied", 1.0), ("adversarial", 1.2)):
             kept(f"ptb/desk/{method}", seed, 90.0, neighbours={"mean": mean + seed / 1000})
     told = claims.conclusions("wang2019-neighbours")
-    assert "**agrees**" in told and "the mean distance to the nearest neighbour by +18." in told
+    assert "**agrees (interim: 5 of 10 pairs)**" in told
+    assert "the mean distance to the nearest neighbour by +18." in told
     assert "Settings tried: one of each, so a tuned one may say otherwise." in told
     slow = {"optimisation.learning_rate": 0.001}
     kept("ptb/desk/tied", 1, 95.0, slow, neighbours={"mean": 2.0})

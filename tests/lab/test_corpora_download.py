@@ -308,6 +308,16 @@ def archived(monkeypatch):
     return content
 
 
+def test_every_name_is_checked_before_the_first_download(archive_at, archived):
+    with serving() as (address, kind):
+        folder = archive_at(address)
+        result = CliRunner().invoke(app, ["fetch", "tiny", "tinny"])
+    assert isinstance(result.exception, CourseError) and "did you mean tiny" in str(
+        result.exception
+    )
+    assert kind.log == [] and not folder.exists()
+
+
 def test_the_first_checksum_is_recorded(archive_at, archived):
     with serving(cuts=1) as (address, kind):
         folder = archive_at(address)

@@ -96,13 +96,36 @@ def test_the_desk_is_compared_on_each_machine_whatever_the_seeds(kept):
 
 def test_the_desk_is_told_by_methods_with_two_runs():
     def told(**methods):
-        rows = pd.DataFrame.from_dict(methods, orient="index", columns=["ratio", "n"])
+        rows = pd.DataFrame.from_dict(methods, orient="index", columns=["ratio", "n", "swing"])
         return kept_costs.desk_told(pd.concat({"one": rows.astype({"n": "Int64"})}, axis=1), "one")
 
-    said = told(tied=(1.0, 2), mos=(2.5, 2), plif=(3.9, 1), gss=(0.98, 3), gated=(np.nan, pd.NA))
+    tied, mos = (1.0, 2, 1.2), (2.5, 2, 9.0)
+    said = told(tied=tied, mos=mos, plif=(3.9, 1, 1), gss=(0.98, 3, 1), gated=(np.nan, pd.NA, 1))
     assert "on one, an epoch takes 1.0 (`gss`) to 2.5 (`mos`) times" in said
-    assert "noise" not in said and "noise" in told(tied=(1.0, 2), gss=(0.87, 3))
-    assert told(tied=(1.0, 1), mos=(2.5, 2)) == told(tied=(1.0, 2), mos=(2.5, 1)) == ""
+    assert "quick ones" in said and "runs take 1.2 times" in said and "busy" not in said
+    assert "busy" in told(tied=(1.0, 2, 2.6), mos=mos)  # one load or another makes all of it
+    assert told(tied=(1.0, 1, 1.2), mos=mos) == told(tied=tied, mos=(2.5, 1, 1.0)) == ""
+
+
+def test_the_swing_of_a_machine_is_over_all_epochs_of_a_methods_runs(kept):
+    quick, slow = ([{"epoch": e, "seconds": s} for e in range(1, 12)] for s in (10.0, 13.0))
+    kept("ptb/desk/tied", 1, 90.0, device="NVIDIA H200", epochs=quick)
+    kept("ptb/desk/tied", 2, 90.0, device="NVIDIA H200", epochs=slow)
+    one = [{"epoch": e, "seconds": 300.0 if e == 4 else 20.0} for e in range(1, 12)]
+    kept("ptb/desk/mos", 1, 90.0, device="NVIDIA H200", epochs=one)
+    table = kept_costs.by_machine(evidence.read())["NVIDIA H200, bf16"]
+    assert table.swing.to_dict() == pytest.approx({"mos": 1.0, "tied": 1.3})
+
+
+def test_an_epoch_during_which_the_machine_stood_still_costs_as_much_as_any(kept):
+    epochs = [{"epoch": e, "seconds": 4491.0 if e == 9 else 174.0} for e in range(1, 12)]
+    kept("ptb/desk/tied", 1, 90.0, device="AMD EPYC", epochs=epochs)
+    of = evidence.read()
+    of.runs[0].content["provenance"] |= {"wall_seconds": 6300, "threads": 2}
+    assert of.runs[0].figure("minutes") == pytest.approx(11 * 174 / 60)
+    assert list(kept_costs.runs(of)["core minutes"]) == pytest.approx([2 * 11 * 174 / 60])
+    of.runs[0].content["epochs"] = []  # as of a model that counts
+    assert of.runs[0].figure("minutes") == 105
 
 
 def test_an_epoch_of_a_model_is_that_of_its_plain_softmax():
@@ -123,9 +146,13 @@ def test_validation_chooses_the_front_and_each_setting_has_its_seeds():
     rows = [("a", 1, 10.0, 90.0, 95.0), ("a", 2, 12.0, 92.0, 97.0), ("b", 1, 20.0, 80.0, 99.0)]
     names = ["recipe", "seed", "core minutes", "perplexity", "valid"]
     runs = pd.DataFrame(rows, columns=names).assign(family="f", text="ptb", continued=False)
-    runs["variant"] = ""
+    runs = runs.assign(
+        variant="",
+        machine=["AMD EPYC, AVX512 × 1", "Intel Xeon, AMX × 1"] + ["AMD EPYC, AVX512 × 2"],
+    )
     points = kept_costs.settings_of(runs).set_index("recipe")
     assert points.n.to_dict() == {"a": 2, "b": 1} and points.cost["a"] == 11
+    assert points.machine.to_dict() == {"a": "AMD EPYC and Intel Xeon", "b": "AMD EPYC"}
     assert points["on front"].to_dict() == {"a": True, "b": False}  # by test both would be
     assert kept_costs.settings_of(runs.assign(continued=True)).empty
 

@@ -25,8 +25,8 @@ def told(tokens: float, setting: Setting, change: dict | None = None) -> SimpleN
     """Return a run of so many tokens."""
     origin = {"device": "AMD EPYC", "threads": 1, "wall_seconds": 60, "tokens_seen": tokens}
     experiment = Planned(setting.recipe, setting.profile, 1, change or {}).experiment()
-    content = {"provenance": origin, "experiment": experiment.to_dict()}
-    return SimpleNamespace(content=content)
+    content = {"provenance": origin, "experiment": experiment.to_dict(), "epochs": []}
+    return SimpleNamespace(content=content, figure=lambda _: evidence.minutes(content))
 
 
 def test_a_budget_names_what_a_first_session_read():
@@ -81,7 +81,8 @@ def test_the_board_has_each_recipe_of_the_desk_once(kept):
     """A run with another setting is no row, and minutes are those of a core where there is one."""
     for seed, perplexity in enumerate((90.0, 92.0, 94.0), 1):
         kept("ptb/desk/tied", seed, perplexity, profile="standard")
-    kept("ptb/desk/mos", 1, 80.0, profile="standard")
+    ranked = {"press_rank": 2490, "contexts": 2500, "words": 10_000}
+    kept("ptb/desk/mos", 1, 80.0, profile="standard", log_prob=ranked)
     kept("ptb/desk/mos", 1, 70.0, {"optimisation.epochs": 4}, profile="standard")
     of = evidence.read()
     for run in of.runs:
@@ -96,6 +97,7 @@ def test_the_board_has_each_recipe_of_the_desk_once(kept):
     assert tied.machine == "2 × AMD EPYC, 1 × NVIDIA H200"
     assert (board.tier.iloc[2:] == "recipe only").all()
     shown = leaderboard.board_shown(board)
+    assert list(shown["Press' rank"]) == ["≥ 2490", ""]  # the contexts limit the one
     assert list(shown["test perplexity"])[0] == "80.00" and "[" in shown["test perplexity"]["tied"]
 
 
@@ -113,3 +115,11 @@ def test_what_seeds_show_is_told_for_the_pairs_with_the_baseline(kept):
     assert comparison.paired_power(row.detectable, row.sd, 3) == pytest.approx(0.8)
     assert row.corrected > row.detectable
     assert row["seeds for 2 %"] == comparison.seeds_for(2.0, row.sd)
+
+
+def test_a_list_without_a_rho_is_no_score():
+    """The cosines of a matrix that has collapsed are all the same."""
+    lists = {"WS-353": {"found": 200, "rho": None, "rho_centred": 0.2}}
+    content = {"metrics": {"word_similarity": lists}}
+    assert evidence.similarity(content) is None
+    assert evidence.similarity(content, "rho_centred") == pytest.approx(0.2)

@@ -275,6 +275,10 @@ def test_bins_of_opposite_sign_do_not_cancel():
     (error,) = predictions.calibration_error(pd.DataFrame(rows)).itertuples()
     assert error.mean == pytest.approx((300 * 0.1 + 100 * 0.3) / 400)
     assert error.confident == pytest.approx(0)
+    of_one = (300 * 0.2 * 0.8 + 100 * 0.5 * 0.5) ** 0.5 / 400
+    assert error._asdict()["_6"] == pytest.approx(of_one)  # the standard error
+    two = pd.concat([pd.DataFrame(rows), pd.DataFrame(rows | {"seed": 2})])  # of the same tokens
+    assert predictions.calibration_error(two)["standard error"].item() == pytest.approx(of_one)
 
 
 def test_classes_by_both_losses_show_no_regression_to_the_mean():

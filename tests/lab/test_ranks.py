@@ -230,13 +230,21 @@ def test_a_fall_that_comes_with_parameters_is_none_by_the_rank_alone():
     mos, gss, same = ("mos", -8, -7, 1.05), ("gss", 2, 3, 1), ("sigsoftmax", -1, 1, 1)
     told = ranks.answer(changed(mos, gss, same))
     assert told.startswith("No evidence says so") and "More parameters come with mos." in told
-    assert "Perplexity rises with gss. The interval contains 0 with sigsoftmax." in told
+    assert "Perplexity rises with gss. It changes by less than 2 %, by the whole inter" in told
+    assert "interval, with sigsoftmax." in told and "larger changes" not in told
     assert "falls with" in told and "changes by -7.5 % to +2.5 %" in told
     assert "effective rank is 1.5 to 1.5 times as high" in told and "12 times as high or hi" in told
     alone = ("plif", -3, -2, 1.0)
     assert "rank alone with plif only" in ranks.answer(changed(mos, gss, alone))
     unknown = ranks.answer(changed(("mos", -8, -7, np.nan)))
     assert unknown.startswith("No evidence says so") and "More parameters" not in unknown
+
+
+def test_hardly_any_change_is_an_interval_around_0_within_2_per_cent():
+    table = changed(("a", -1.9, 1.9, 1), ("b", -2.1, 1, 1), ("c", -1, 2.1, 1), ("d", 0.5, 1, 1))
+    assert list(ranks.hardly_any(table)) == [True, False, False, False]
+    assert "The interval contains 0 and larger changes with b and c." in ranks.answer(table)
+    assert not ranks.hardly_any(table.assign(low=np.nan, high=np.nan)).any()  # of one pair
 
 
 def test_all_our_rows_of_table_6_are_of_one_model(keep):

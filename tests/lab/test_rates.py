@@ -93,6 +93,7 @@ def test_runs_that_say_nothing_of_this_machine_are_left_out(machine):
     run_of(1e4, seed=3, device="another")
     run_of(1.0, seed=4)
     run_of(1e4, seed=5, earlier_starts=[{}])
+    run_of(1e4, seed=7, processes=4)
     broken = results.run_folder(Planned("ptb/vd-lstm-200/tied", "standard", 6).experiment())
     broken.mkdir(parents=True)
     (broken / "result.json").write_text("{")

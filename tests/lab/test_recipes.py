@@ -879,6 +879,13 @@ def test_sizes_of_corpora_are_those_of_the_corpora(embedded):
             assert size.words == pytest.approx(len(corpus), rel=0.05)
     small = cost.corpus_size(Part("docstrings", {"small": TEXT}))
     assert small == (300, 1_500, 80, 80)
+    least = cost.corpus_size(Part("docstrings", {"small": {"train": 5_000}}))
+    text = corpora.load("docstrings").small(train=5_000)
+    assert least == (len(text), *(len(getattr(text, s)) for s in data.SPLITS))
+    every = {"words": None, "small": {"words": 400}}  # all words of the text, of which 400 stay
+    assert cost.corpus_size(Part("docstrings", every)).words == 400
+    with pytest.raises(CourseError, match="how many words docstrings has is not known"):
+        cost.corpus_size(Part("docstrings", {"words": None}))
 
 
 def test_activations_are_about_what_autograd_keeps(embedded):

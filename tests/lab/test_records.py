@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from course_lab import comparison, evidence, published, records, results
@@ -66,8 +67,8 @@ def test_ours_stand_beside_a_claim_as_far_as_runs_are_kept(keep):
     assert worse.ours == f"{d.mean():+.1f} % [{low:+.1f}, {high:+.1f}]"
     assert (worse.pairs, worse.verdict, better.verdict) == (
         3,
-        "disagrees (interim: 3 of 5 pairs)",
-        "agrees (interim: 3 of 5 pairs)",
+        "disagrees (interim: 3 of 10 pairs)",
+        "agrees (interim: 3 of 10 pairs)",
     )
     once = f"{100 * np.log(90 / 91):+.1f} %; one seed: no interval"
     assert table.ours["speedrun-capped"] == once and table.pairs["speedrun-capped"] == 1
@@ -85,3 +86,16 @@ def test_an_effect_is_told_with_its_unit_and_in_per_cent_where_it_has_a_whole():
     assert "" not in {*table.claimed, *records.against().effect}
     counter = records.against()
     assert "tied against untied" in counter.index and "all" in counter.index
+
+
+def test_one_comparison_that_two_claims_read_is_counted_once():
+    rows = [("untied against tied", 5, "disagrees"), ("tied against untied", 5, "agrees")]
+    rows += [
+        ("muon against tied", 2, "undecided: at most about 9 seeds"),
+        ("a against b", 1, "untested"),
+    ]
+    rows += [("capped against tied", 2, "no difference larger than 2 %")]
+    told = records.told(pd.DataFrame(rows, columns=["trick", "pairs", "verdict"]))
+    assert told.startswith("Of 5 claims 4 are tested, by 3 comparisons of models.")
+    assert "Sure of their direction: `untied against tied`. 1 show no difference" in told
+    assert told.endswith("and 1 are undecided.")

@@ -269,3 +269,19 @@ def test_a_rank_correlation_is_called_rho():
     told = similarities.written(spearman(x, x[[1, 0, 2, 4, 3, 5]]))
     assert told.startswith("ρ = +0.89 [") and told.endswith("] (n = 6)")
     assert similarities.written(None) == "unknown (too few runs)"
+
+
+def test_one_setting_stands_for_a_method():
+    """A try of a search has one seed, and no pair of it with another setting is one of seeds."""
+    rows = [("tied", "tied", 1, 95.0), ("tied", "tied", 2, 96.0), ("tied", "tied lr", 1, 80.0)]
+    rows += [("mos", "mos", 1, 90.0), ("mos", "mos lr", 1, 85.0)]  # as many seeds: the better one
+    names = ["method", "model", "seed", "valid"]
+    table = pd.DataFrame(rows, columns=names).assign(family="f", list="WS", pairs=200)
+    table = table.assign(rho=table.valid / 100, centred=table.valid / 100, perplexity=90.0)
+    assert list(similarities.one_setting(table).model) == ["tied", "tied", "mos lr"]
+    told = similarities.wins_of(table, "f")
+    assert {
+        name for pair in told[["first", "second"]].to_numpy().ravel() for name in [pair[1]]
+    } == {1, 2}
+    (row,) = similarities.compared(pd.concat([table, table.assign(seed=table.seed + 10)]), "f").n
+    assert row == 2  # seeds 1 and 11 of the best setting of each

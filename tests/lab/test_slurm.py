@@ -43,6 +43,8 @@ def test_a_plan_says_what_its_runs_ask_for(tmp_path):
         "long",
     )
     assert asked["slurm_array_parallelism"] == 3 and "mem_gb" not in asked
+    moment = plan_of(tmp_path, [1], table="slurm = {hours = 0.005}").slurm.parameters(1)
+    assert moment["timeout_min"] == 1  # 0 would be no limit
     with pytest.raises(CourseError, match="gpu"):
         plan_of(tmp_path, [1], table="slurm = {gpu = 2}")
     with pytest.raises(CourseError, match="hours"):
@@ -54,9 +56,28 @@ def test_a_plan_says_what_its_runs_ask_for(tmp_path):
 def test_a_run_with_several_gpus_is_told_how_many(tmp_path):
     plan = plan_of(tmp_path, [1], table="slurm = {gpus = 4}")
     (state,) = states_of(plan)
-    assert batch._job(state, plan, None, 1, 0.0, False).parameters["PROCESSES"] == 4
-    plan = plan_of(tmp_path, [1], table="slurm = {gpus = 1}")
-    assert "PROCESSES" not in batch._job(state, plan, None, 1, 0.0, False).parameters
+    assert batch._job(state, plan.slurm.gpus, None, 1, 0.0, False).parameters["PROCESSES"] == 4
+    assert "PROCESSES" not in batch._job(state, 1, None, 1, 0.0, False).parameters
+
+
+def test_only_a_cluster_gives_a_run_several_gpus(tmp_path, monkeypatch):
+    """A worker of this machine sees one at most, so its run would wait for the others' ranks."""
+    plan = plan_of(tmp_path, [1], table="slurm = {gpus = 4}")
+    asked = {}
+
+    def back_end(name):
+        def begin(jobs, *rest):
+            asked[name] = [job.parameters.get("PROCESSES") for job in jobs.values()]
+            yield from ((key, ("failed", "not begun")) for key in jobs)
+
+        return begin
+
+    monkeypatch.setattr(batch, "check_backend", lambda name: None)
+    monkeypatch.setattr(batch, "_local", back_end("loky"))
+    monkeypatch.setattr(batch, "run_on_cluster", back_end("slurm"))
+    for name in ("loky", "slurm"):
+        batch.run_plan(plan, backend=name, progress=False)
+    assert asked == {"loky": [None], "slurm": [4]}
 
 
 def test_without_slurm_the_error_says_where_to_go(monkeypatch):

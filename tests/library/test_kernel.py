@@ -844,3 +844,15 @@ def test_large_products_whose_rows_begin_anywhere_get_wider_ones(
     products.add_product(torch.zeros(rows, size, dtype=dtype), None, a, b, size)
     whole = aligned or machine.accelerated(a)  # a GPU takes every product at once
     assert widths == ([] if whole else [size])
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_a_position_that_is_ignored_may_be_nan(reduction):
+    """As in `F.cross_entropy`: the padded rows of an attention are NaN in some models."""
+    x, matrix = torch.randn(4, 1, 3), torch.randn(7, 3)
+    x[1] = torch.nan
+    target = torch.tensor([2, IGNORE, 0, 6])
+    wanted = F.cross_entropy(x[:, 0] @ matrix.T, target, ignore_index=IGNORE, reduction=reduction)
+    with torch.no_grad():
+        loss, nll = chunked_loss(x, matrix, target, reduction=reduction)
+    torch.testing.assert_close((loss, nll), (wanted, wanted))

@@ -80,6 +80,22 @@ def test_the_augmented_loss_takes_its_soft_target_from_the_input_embedding():
     torch.testing.assert_close(evaluated.loss, evaluated.nll)
 
 
+@pytest.mark.parametrize("gradient", [False, True])
+def test_soft_targets_take_a_gradient_only_where_the_loss_gives_one(gradient):
+    """Else a step would add N × d zeros to the gradient of the input embedding."""
+    objective = CrossEntropy() + AugmentedLoss(0.5, 2.0, gradient)
+    model = tiny(tied=False, objective=objective)
+    seen = []
+    forward = model.output_layer.forward
+    model.output_layer.forward = lambda *given: seen.append(given[3]) or forward(*given)
+    tokens, target = torch.randint(13, (2, 4, 2))
+    model(tokens, target=target).loss.backward()
+    assert [part.requires_grad for part in seen[0]] == [gradient, gradient]
+    read = torch.zeros(13, dtype=bool).index_fill(0, tokens.flatten(), True)
+    others = model.words.weight.grad[~read].abs().sum()
+    assert (others > 0) == gradient and model.words.weight.grad[read].abs().sum() > 0
+
+
 def test_sizes_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="is 7; the output layer reads contexts of 6"):
         LanguageModel(FullWords(5, 6), VariationalLSTM(6, 7), Softmax(FullWords(5, 6)))

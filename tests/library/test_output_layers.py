@@ -1098,11 +1098,28 @@ def test_a_forbidden_word_and_an_ignored_target_leave_finite_numbers(kind):
     loss.backward()
     assert loss.isfinite() and nll.isfinite() and hidden.grad.isfinite().all()
     assert (hidden.grad[0, 0] == 0).all()
-    assert layer.words.weight.grad.isfinite().all()
+    for name, parameter in layer.named_parameters():
+        assert parameter.grad is None or parameter.grad.isfinite().all(), name
     layer.eval()
+    assert (layer.log_prob(hidden.detach())[..., 0].exp() == 0).all() or kind is SoftCappedSoftmax
     log_prob = layer.log_prob(hidden.detach())
     expected = -log_prob.flatten(0, 1)[1:].gather(1, target.flatten()[1:, None]).mean()
     assert layer(hidden.detach(), target)[0].item() == pytest.approx(expected.item(), rel=1e-12)
+
+
+@pytest.mark.parametrize("k", [0.3, 1.0, 2.5])
+def test_a_word_is_forbidden_whatever_the_slope_of_the_bend(k):
+    layer = GeneralizedSigSoftmax(FullWords(N, D), k=k)
+    with torch.no_grad():
+        layer.bias[0] = -torch.inf
+    hidden, target = torch.randn(5, D, requires_grad=True), torch.tensor([1, 2, 3, IGNORE, 4])
+    loss, _ = layer(hidden, target)
+    plain = layer.reference(hidden, target)
+    torch.testing.assert_close(loss, plain)
+    wanted = torch.autograd.grad(plain, [hidden, layer.words.weight, layer.bias])
+    found = torch.autograd.grad(loss, [hidden, layer.words.weight, layer.bias])
+    torch.testing.assert_close(found, wanted)
+    assert found[2][0] == 0 and (layer.log_prob(hidden)[:, 0].exp() == 0).all()
 
 
 def test_an_adaptive_softmax_does_not_take_a_forbidden_word_in_the_place_of_an_ignored_target():
@@ -1123,14 +1140,15 @@ def test_what_is_no_word_matrix_is_refused_and_told_how_it_becomes_one():
     class Plain:  # has the methods, but a mixture's segments could not see its parameters
         shape, factors = (N, D), None
 
-    embedding = nn.Embedding(N, D)
+    embedding, draw3 = nn.Embedding(N, D), torch.zeros(2, N, D)
     for words in (embedding, embedding.weight, Plain()):
         with pytest.raises((ValueError, CourseError), match="is no word matrix; FullWords.of"):
             Softmax(words)
     words = FullWords.of(embedding.weight)
     assert words.weight is embedding.weight and words.shape == (N, D)
-    with pytest.raises(CourseError, match="must be a parameter; undo weight_norm first"):
-        FullWords.of(embedding.weight * 2)
+    for wrong in (embedding.weight * 2, nn.Parameter(torch.zeros(N)), nn.Parameter(draw3)):
+        with pytest.raises(CourseError, match=r"must be a parameter \(N, d\); undo weight_norm"):
+            FullWords.of(wrong)
 
 
 def test_counts_of_a_gated_layer_in_half_precision_go_on():

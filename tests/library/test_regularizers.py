@@ -22,6 +22,7 @@ from course_lib.output_layers import (
     SpectralWords,
     naive,
 )
+from course_lib.output_layers.scratch import BlockScratch
 from course_lib.regularizers import (
     REGULARIZERS,
     ActivationRegularizer,
@@ -466,6 +467,17 @@ def past_model(kind, layer, **options):
     model = LanguageModel(words, VariationalLSTM(6, 6, init=0.5), layer, regularizers=(penalty,))
     torch.nn.init.normal_(layer.past_bias)
     return model.double(), penalty
+
+
+def test_the_past_is_decoded_in_the_memory_of_the_output_layer(monkeypatch):
+    """So `block_memory` of an experiment limits it, too, and no step takes fresh pages."""
+    model, penalty = past_model(FullWords, Softmax)
+    taken = []
+    walk = BlockScratch.walk
+    monkeypatch.setattr(BlockScratch, "walk", lambda own, *a: taken.append(own) or walk(own, *a))
+    hidden, tokens = draw(4, 3, 6), torch.randint(13, (4, 3))
+    penalty(model.output_layer.words, Activations(hidden, hidden, model.output_layer, tokens))
+    assert taken == [model.output_layer.scratch]
 
 
 @pytest.mark.parametrize("kind", [FullWords, SpectralWords])

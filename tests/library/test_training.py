@@ -255,6 +255,26 @@ def test_training_learns_and_leaves_a_result(experiment, tmp_path):
         assert torch.equal(a, b)
 
 
+def test_a_run_of_no_epochs_leaves_two_matrices_that_were_tied_at_first(
+    experiment, tmp_path, monkeypatch
+):
+    """`tied_until` is a rule of training, so it does not copy the one over the other."""
+    build = course_lab.Experiment.build
+
+    def trained(self, *sizes):
+        model = build(self, *sizes)
+        model.output_layer.words.weight.data.add_(1)
+        return model
+
+    monkeypatch.setattr(course_lab.Experiment, "build", trained)
+    changes = {"optimizer": "adamw", "tied_until": 0.5, "epochs": 0}
+    experiment = experiment.change(optimisation=changes, tied=False)
+    course_lab.run(experiment, tmp_path, progress=False)
+    kept = load_file(tmp_path / "best.safetensors")
+    reads, predicts = (kept[f"model.{side}words.weight"] for side in ("", "output_layer."))
+    assert torch.allclose(predicts, reads + 1)
+
+
 def test_seeds_decide_everything(experiment, tmp_path):
     one = course_lab.run(experiment, tmp_path / "1", progress=False)
     same = course_lab.run(experiment, tmp_path / "2", progress=False)
@@ -776,6 +796,8 @@ def test_a_result_names_every_commit_and_machine_that_it_was_trained_on(
     # each once, by when it was last used
     assert [(s["commit"], s["threads"]) for s in source["earlier_starts"]] == [("b", 1), ("a", 2)]
     assert provenance.describe_origin([{"provenance": source}]).endswith("at commits a, b and c.")
+    released = {"provenance": source | {"commit": "release 1.2.3", "earlier_starts": []}}
+    assert provenance.describe_origin([released]).endswith("at commit release 1.2.3.")
 
 
 def test_the_commit_is_that_of_the_code(tmp_path, monkeypatch):

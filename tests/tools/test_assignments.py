@@ -61,7 +61,7 @@ from tools.assignments.laws import (
     common,
     home,
 )
-from tools.assignments.laws.common import Limits, Mistake, Step, judge
+from tools.assignments.laws.common import Failed, Limits, Mistake, Step, judge
 
 A1 = {step.name: step for step in a1.STEPS}
 STEPS = {step.name: step for laws in (a1, a2, a3, a4, a5) for step in laws.STEPS}
@@ -281,6 +281,28 @@ def test_what_a_law_asks_wrongly_is_nan_and_never_an_error_of_the_marker():
     for wrong in ((np.ones(sandbox.SMALL + 1),), (), (1.0,), "x", None):
         assert np.isnan(sandbox.evaluated(candidate, wrong))
     assert asked == [500]
+    assert np.isnan(sandbox.evaluated(lambda x: np.zeros_like(x), ("x",)))  # a text cannot be sent
+
+
+def test_an_answer_that_closes_its_channel_is_ended(level):
+    """It would sleep on, and no timer would find it."""
+    code = "import os, time\nos.closerange(0, 64)\ntime.sleep(10**6)"
+    with pytest.raises(Failed) as told:
+        sandbox.Answer(code, "f", Limits(30, 200), level)
+    assert told.value.kind in ("end", "late")
+
+
+@pytest.mark.parametrize("value", [10**400, [[1.0], [1.0, 2.0]], [None, None], "x", (1.0,)])
+def test_what_is_no_number_is_told_as_wrong(value):
+    with pytest.raises(Failed):
+        common.array(value, np.shape(value) if not isinstance(value, list) else (2,))
+
+
+@pytest.mark.parametrize("value", [(False,), (True,), (True, np.ones(2)), 1, 1.0, "True", None])
+def test_a_law_says_one_truth_value(value):
+    with pytest.raises(Failed, match="a law returns True or False"):
+        common.truth(value)
+    assert common.truth(np.bool_(True)) and not common.truth(np.array([False]))
 
 
 @pytest.mark.parametrize(
@@ -1821,6 +1843,15 @@ def test_tables_for_canvas_and_moodle_go_back_where_they_came_from(term, tmp_pat
         back = list(csv.reader(file))
     assert back[2] == [*rows[2][:5], "20", rows[2][6]]
     assert [back[i] for i in (0, 1, 3)] == [rows[i] for i in (0, 1, 3)]
+    # Another column whose name begins with that of the assignment stays as it is.
+    quiz = [
+        [*row[:5], told, *row[5:]]
+        for row, told in zip(rows, ("A1 quiz (7)", "5", "1", "2"), strict=True)
+    ]
+    handin.write_table(own, quiz)
+    filled = exports.write("canvas", "A1", results, students, tmp_path / "made", own)
+    with filled.open(encoding="utf-8", newline="") as file:
+        assert [row[5:7] for row in csv.reader(file)][1:] == [["5", "100"], ["1", "20"], ["2", "3"]]
     # Canvas' own number of one may be the school's id of another.
     rows += [["Bert", "57", "1002", "bert", "A", "", ""], ["Test", "1003", "", "x", "A", "", ""]]
     handin.write_table(own, rows)
@@ -1925,3 +1956,68 @@ def test_a_class_list_whose_ids_tell_nobody_apart_is_refused(lines, told, tmp_pa
 def test_a_number_that_has_the_wrong_shape_is_asked_as_one_number():
     with pytest.raises(common.Failed, match="asked is one number"):
         common.number(np.ones(2))
+
+
+def test_the_notebook_with_the_steps_is_marked_and_not_one_of_notes(tmp_path):
+    sample.hand_in("A1", tmp_path / "work" / "A1.ipynb", {"1.7": sample.LAW}, "aaabbb")
+    notes = {"cells": [{"cell_type": "code", "source": "x = 1", "metadata": {}}]}
+    (tmp_path / "work" / "Untitled.ipynb").write_text(json.dumps(notes), "utf-8")
+    (tmp_path / "work" / "broken.ipynb").write_text("{", "utf-8")
+    submission = handin.read(tmp_path / "work")
+    assert submission.problem == "" and sample.LAW in submission.cells["1.7"]
+
+
+def test_a_text_that_was_split_into_cells_is_read_whole():
+    submission = handin.Submission()
+    for text in ("First.", "Second.", "Second.", "*Your answer here.*"):
+        cell = {"cell_type": "markdown", "source": text, "metadata": {"step": "1.8"}}
+        handin.enter(submission, cell)
+    assert submission.cells["1.8"].startswith("First.\n\nSecond.")
+
+
+def test_a_folder_has_the_bounds_of_a_zip(tmp_path, monkeypatch):
+    for number in range(handin.COUNT):
+        (tmp_path / f"{number}.png").write_bytes(b"1")
+    (tmp_path / "A1.ipynb").write_text("{}")
+    assert "has 41 files, allowed are 40" in handin.read(tmp_path).problem
+    (tmp_path / "0.png").unlink()
+    monkeypatch.setattr(handin, "FILES", 38)  # bytes, of 39 pictures
+    assert "allowed are" in handin.read(tmp_path).problem
+
+
+def test_two_lines_of_a_roster_with_one_name_are_refused(tmp_path):
+    head, one = handin.Student._fields, ("s-aaaaa", "Anna", "1", "aaaaaa")
+    for other, kind in (
+        (("s-aaaaa", "Bert", "2", "b"), "pseudonym"),
+        (("s-b", "B", "1", "b"), "id"),
+    ):
+        path = handin.write_table(tmp_path / "roster.csv", [head, one, other])
+        with pytest.raises(CourseError, match=f"lines 2 and 3 have the same {kind}"):
+            handin.roster(path)
+    own = handin.write_table(
+        tmp_path / "roster.csv", [head, one, ("s-b", "B", "", "b"), ("s-c", "C", "", "c")]
+    )
+    assert len(handin.roster(own)) == 3  # ids may be missing
+
+
+def test_an_edition_replaces_editions_and_nothing_else(tmp_path):
+    (tmp_path / "teaching").mkdir()
+    (tmp_path / "teaching" / "syllabus.md").write_text("mine")
+    with pytest.raises(CourseError, match="holds other files, which would be lost"):
+        edition.write("A0", tmp_path / "teaching")
+    assert [p.name for p in tmp_path.iterdir()] == ["teaching"]
+    for _ in range(2):
+        made = edition.write("A0", tmp_path / "new")
+    assert tmp_path / "new" / "gradescope.zip" in made
+
+
+def test_a_table_that_is_damaged_is_wrong_and_not_blank():
+    from tools.assignments.laws import claims as laws
+
+    files = {"1.6.csv": b"run,loss\na,n/a\n"}
+    with pytest.raises(Failed, match="cannot be read") as told:
+        laws.claimed("1.6", files, ["loss"])
+    assert told.value.kind == "damaged"
+    with pytest.raises(Failed) as told:
+        laws.claimed("1.6", {}, ["loss"])
+    assert told.value.kind == "missing"

@@ -72,6 +72,7 @@ def roster(
         who = line["id"].strip()
         letters = variant.code(key, who)
         rows.append((variant.pseudonym(key, who), line["name"].strip(), who, letters))
+    handin.unlike(map(handin.Student._make, rows[1:]), output)
     handin.write_table(output, rows)
     print(f"{len(lines)} students in {output}")
 

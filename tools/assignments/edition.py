@@ -144,8 +144,12 @@ def write(name: str, folder: Path, pack: Path | None = None) -> list[Path]:
     """Write the editions of an assignment into a folder: student, solution, Gradescope.
 
     pack: the instructor's folder of solutions. Where neither pack nor source has any, no solution
-    is written. Raises CourseError, and writes nothing, where a student's file has a line of one.
+    is written. Raises CourseError, and writes nothing, where a student's file has a line of one, or
+    where the folder holds other things than earlier editions, which are replaced.
     """
+    folder = folder.resolve()
+    if folder.exists() and any(folder.iterdir()) and not (folder / "gradescope.zip").exists():
+        raise CourseError(f"{folder} holds other files, which would be lost: name a new folder")
     answers = solutions(name, pack)
     made = folder.with_name(f".{folder.name}-new")
     shutil.rmtree(made, ignore_errors=True)
@@ -159,7 +163,8 @@ def write(name: str, folder: Path, pack: Path | None = None) -> list[Path]:
         nbformat.write(notebook(name, answers), made / "solution" / f"{name}.ipynb")
     gradescope(name, made / "gradescope.zip")
     shutil.make_archive(str(made / "student"), "zip", made / "student")
-    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        shutil.rmtree(folder)
     shutil.move(made, folder)
     return sorted(folder.iterdir())
 

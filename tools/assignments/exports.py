@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 from course_lib.errors import CourseError, unknown
@@ -60,7 +61,8 @@ def canvas(name, results, students, path, fill) -> Path:
         heads, *rows = list(filter(None, csv.reader(file))) or [[]]
     if "ID" not in heads:
         raise CourseError(f"{fill} is no export of Canvas' gradebook: it has no column ID")
-    columns = [i for i, head in enumerate(heads) if head == name or head.startswith(f"{name} ")]
+    own = re.compile(rf"{re.escape(name)}( \(\d+\))?")  # "A1 quiz (7)" is another one
+    columns = [i for i, head in enumerate(heads) if own.fullmatch(head)]
     if not columns:  # a new assignment: one more column
         columns = [len(heads)]
         heads.append(name)

@@ -20,7 +20,7 @@ from course_lib.errors import DAMAGED, CourseError
 
 NOTEBOOK = 5 << 20  # bytes: text and figures of a solved notebook stay far below
 FILES = 64 << 20  # bytes of all other files together
-COUNT = 40  # files of a zip
+COUNT = 40  # files of a zip or a folder
 KINDS = (".safetensors", ".csv", ".json", ".png", ".txt")
 # Names of Moodle and of Canvas: their numbers are their own, and may be another student's id.
 NUMBERED = re.compile(r"_\d+_assignsubmission_|^[^\W\d_]+(_LATE)?_\d+_\d+_")
@@ -102,16 +102,23 @@ def sized(path: Path, most: int) -> bytes:
 
 def folder_files(folder: Path) -> dict[str, bytes]:
     """Return the files of a folder and of its zips, however deep the notebook lies in it."""
-    paths = sorted(p for p in folder.rglob("*") if p.is_file() and known(p.name))[:COUNT]
+    paths = sorted(p for p in folder.rglob("*") if p.is_file() and known(p.name))
+    if len(paths) > COUNT:
+        raise CourseError(f"{folder.name} has {len(paths)} files, allowed are {COUNT}")
     packed: dict[str, bytes] = {}
     for path in paths:
         if path.suffix == ".zip":
             packed |= zip_files(path)
             if sum(map(len, packed.values())) > FILES + COUNT * NOTEBOOK:  # as much as one zip may
                 raise CourseError(f"the zips in {folder.name} are too large: hand in one zip")
-    plain = [p for p in paths if p.suffix != ".zip"]
+    plain, total = {}, 0
+    for path in paths:
+        if path.suffix != ".zip":
+            is_notebook = path.suffix == ".ipynb"
+            plain[path.name] = sized(path, NOTEBOOK if is_notebook else FILES - total)
+            total += 0 if is_notebook else len(plain[path.name])
     # What lies beside a zip is newer than what was packed into it.
-    return packed | {p.name: sized(p, NOTEBOOK if p.suffix == ".ipynb" else FILES) for p in plain}
+    return packed | plain
 
 
 def known(name: str) -> bool:
@@ -148,13 +155,26 @@ def take(submission: Submission, files: dict[str, bytes]) -> None:
     if not notebooks:
         raise CourseError("no notebook (.ipynb) was handed in")
     submission.files = {n: c for n, c in files.items() if n.endswith(KINDS)}
-    content = json.loads(files[sorted(notebooks)[-1]])
+    # Of several notebooks, such as one of notes, the one with the most steps that are filled in.
+    best = max(sorted(notebooks, reverse=True), key=lambda name: filled(files[name]))
+    content = json.loads(files[best])
     cells = content.get("cells") if isinstance(content, dict) else None
     if not isinstance(cells, list):
         raise CourseError("the notebook has no cells; save it in JupyterLab and hand it in again")
     for cell in cells:
         if isinstance(cell, dict):
             enter(submission, cell)
+
+
+def filled(notebook: bytes) -> int:
+    """Return how many steps of a notebook are filled in; −1 where it cannot be read."""
+    tried = Submission()
+    try:
+        for cell in json.loads(notebook)["cells"]:
+            enter(tried, cell)
+    except (KeyError, TypeError, ValueError, AttributeError, *DAMAGED):
+        return -1
+    return sum(not blank(source) for source in tried.cells.values())
 
 
 def legible(text: str) -> str:
@@ -171,7 +191,10 @@ def enter(submission: Submission, cell: dict) -> None:
     step = metadata.get("step")
     tags = str(metadata.get("tags"))
     if isinstance(step, str) and not any(tag in tags for tag in ("check", "given", "hint")):
-        # Of duplicates, one that is filled in.
+        # Of duplicates, one that is filled in; a text that was split into cells is one again.
+        before = submission.cells.get(step, "")
+        if cell.get("cell_type") == "markdown" and not blank(before) and source != before:
+            source = f"{before}\n\n{source}".strip()
         if not blank(source) or step not in submission.cells:
             submission.cells[step] = source
     if cell.get("cell_type") == "code":
@@ -214,12 +237,27 @@ class Student(NamedTuple):
 def roster(path: Path) -> list[Student]:
     """Return the students of a roster, a CSV with the columns student, name, id, variant."""
     try:
-        return [Student(*(line[n].strip() for n in Student._fields)) for line in table(path)]
+        found = [Student(*(line[n].strip() for n in Student._fields)) for line in table(path)]
     except (KeyError, AttributeError, *DAMAGED) as error:
         raise CourseError(
             f"{path} is no roster with the columns student, name, id, variant ({error}); "
             "`python -m tools assignments roster` makes one"
         ) from None
+    unlike(found, path)
+    return found
+
+
+def unlike(students: Iterable[Student], path: Path) -> None:
+    """Raise CourseError where two lines of a roster have one pseudonym or one id."""
+    seen: dict[tuple[str, str], int] = {}
+    for number, one in enumerate(students, 2):
+        for kind, value in (("pseudonym", one.student), ("id", one.id)):
+            first = seen.setdefault((kind, value), number)
+            if value and first != number:
+                raise CourseError(
+                    f"{path}: lines {first} and {number} have the same {kind} {value!r}, so that "
+                    "their marks would be one; another secret makes other pseudonyms"
+                )
 
 
 def plain(text: str) -> str:

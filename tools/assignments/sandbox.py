@@ -175,7 +175,7 @@ class Answer:
                 bounds = {"memory": limits.memory << 20, "seconds": 4 * limits.seconds}
                 self.say("start", code, torch=limits.torch, **bounds)
                 self.hear()
-        except Failed:
+        except BaseException:
             self.__exit__()
             raise
 
@@ -233,7 +233,11 @@ class Answer:
         """Return why there is no answer from a process that has ended."""
         if self.late:
             return Failed("late", f"it took longer than {self.budget:g} s")
-        code = self.process.wait(5)
+        try:
+            code = self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return Failed("end", "your code closed the channel for its answers")
         if code in (-signal.SIGXCPU, 128 + signal.SIGXCPU):
             return Failed("late", "it used up its time on the processor")
         return Failed("end", "your code ended its own process, so that there is no answer")
@@ -269,7 +273,9 @@ def evaluated(candidate, arguments):
     if not isinstance(arguments, tuple) or sum(map(np.size, arguments)) > SMALL:
         return float("nan")
     try:
-        return candidate(*arguments)
+        value = candidate(*arguments)
+        worker.pack(value, [])  # what cannot be sent is no value either
+        return value
     except Exception:
         return float("nan")
 

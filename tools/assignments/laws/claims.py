@@ -115,8 +115,10 @@ def claimed(step: str, files, numbers) -> dict[str, dict[str, float]]:
     try:
         lines = csv.DictReader(io.StringIO(files[f"{step}.csv"].decode()))
         return {line["run"]: {n: float(line[n]) for n in numbers} for line in lines}
-    except (KeyError, ValueError, TypeError, csv.Error) as error:
+    except KeyError as error:
         raise Failed("missing", f"{step}.csv is missing or has no {error}") from None
+    except (ValueError, TypeError, csv.Error) as error:
+        raise Failed("damaged", f"{step}.csv cannot be read: {error}") from None
 
 
 def prediction(step: str, files) -> str:

@@ -149,7 +149,10 @@ def array(value, shape: tuple[int, ...], what: str = "the answer", kind: str = "
         raise Failed("value", f"{what} is None: has the function a `return`?")
     if isinstance(value, tuple | str):
         raise Failed("value", f"{what} is a {type(value).__name__}, asked is an array")
-    got = np.asarray(value)
+    try:
+        got = np.asarray(value)
+    except ValueError:  # rows of several lengths
+        raise Failed("shape", f"{what} is no array: its rows have several lengths") from None
     if got.shape != shape:
         raise Failed("shape", f"{what} has shape {got.shape}, asked is {shape or 'one number'}")
     if kind == "b":
@@ -160,7 +163,10 @@ def array(value, shape: tuple[int, ...], what: str = "the answer", kind: str = "
         raise Failed(
             "value", f"{what} has type {got.dtype}, whose digits do not suffice: use float64"
         )
-    got = got.astype(float)
+    try:
+        got = got.astype(float)
+    except (OverflowError, TypeError, ValueError):
+        raise Failed("value", f"{what} has something that is no number") from None
     bad = int((~np.isfinite(got)).sum())
     if bad:
         raise Failed("finite", f"{what} has {bad} of {got.size} numbers that are NaN or infinite")
@@ -285,9 +291,10 @@ def judge_law(step: Step, call: Callable, seed: int, right: list, wrong: list) -
 
 def truth(value) -> bool:
     """Return a law's verdict; raise Failed for anything but one truth value."""
-    if np.asarray(value).dtype.kind != "b" or np.size(value) != 1:
+    is_one = isinstance(value, bool | np.bool_ | np.ndarray) and np.size(value) == 1
+    if not is_one or np.asarray(value).dtype.kind != "b":
         raise Failed("value", "a law returns True or False")
-    return bool(value)
+    return bool(np.asarray(value).item())
 
 
 def written(value) -> str:
