@@ -188,21 +188,21 @@ def desk_told(table: "pd.DataFrame", machine: str) -> str:
     """Return between which ratios the methods of `by_machine` lie on a machine, in words.
 
     The noise of a single run is in its ratio, so only methods with two runs or more count. Empty
-    where the softmax is none of them, or all that there is. Where the softmax's own epochs there
-    differ as much as the methods do, the words say so.
+    where the softmax is none of them, or all that there is. Where the epochs of one of the named
+    methods differ among themselves as much as the methods do, the words say so.
     """
     several = table[machine][table[machine].n > 1]
     if BASELINE not in several.index or len(several) < 2:
         return ""
     ratios = several.ratio.drop(BASELINE)
-    swing = several.swing[BASELINE]
+    swing = several.swing[[BASELINE, ratios.idxmin(), ratios.idxmax()]]
     told = (
         f"At the desk, on {machine}, an epoch takes {ratios.min():.1f} (`{ratios.idxmin()}`) to "
         f"{ratios.max():.1f} (`{ratios.idxmax()}`) times as long, for the methods that have two "
-        f"runs or more there. The slow epochs of the softmax's own runs take {swing:.1f} times as "
-        "long as its quick ones."
+        f"runs or more there. The slow epochs of `{swing.idxmax()}` take {swing.max():.1f} times "
+        "as long as its own quick ones."
     )
-    if swing >= ratios.max():
+    if swing.max() >= ratios.max():
         told += " So these ratios show how busy the machine was, and say nothing of the methods."
     return told
 
