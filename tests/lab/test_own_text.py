@@ -181,11 +181,11 @@ def test_a_run_on_another_text_hides_no_setting_in_its_name(novel, monkeypatch):
     with pytest.raises(CourseError, match=f"My-novel/{TIED}, encoder.dropout=0.1, but differs"):
         course_lab.keep_result(folder)
     listed = CliRunner().invoke(application(), ["results"])
-    assert listed.output.rstrip().endswith("a  encoder.dropout=0.1, optimisation.epochs=1")
+    assert listed.output.rstrip().endswith("  encoder.dropout=0.1, optimisation.epochs=1")
     # where the text is gone, only the name tells
     novel.unlink()
     listed = CliRunner().invoke(application(), ["results"])
-    assert listed.exit_code == 0 and listed.output.rstrip().endswith("a  encoder.dropout=0.1")
+    assert listed.exit_code == 0 and listed.output.rstrip().endswith("  encoder.dropout=0.1")
 
 
 def test_a_mistyped_corpus_lists_the_names_near_it(tmp_path, monkeypatch):

@@ -343,7 +343,7 @@ def test_a_layer_in_the_place_of_a_class_and_a_matrix_that_is_no_parameter_are_r
     with pytest.raises(CourseError, match="must be a class or a partial of one, not a layer"):
         course_lib.attach(model, output_layer=layer)
     nn.utils.parametrizations.weight_norm(model.decoder)
-    with pytest.raises(CourseError, match="must be a parameter; undo weight_norm first"):
+    with pytest.raises(CourseError, match=r"must be a parameter \(N, d\); undo weight_norm first"):
         course_lib.attach(model)
 
 
