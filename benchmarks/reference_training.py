@@ -54,21 +54,20 @@ def experiments(epochs: int = 3, kind: str = "standard", seed: int = 1) -> dict[
 
 
 def kept_pairs() -> dict[int, tuple[list[float], list[float]]]:
-    """Return validation perplexities by epoch of each kept pair, course and plain, by its seed."""
-    found = (results.kept_folder() / RECIPE).glob("standard-seed*")
+    """Return validation perplexities by epoch of each kept pair, course and plain, by its seed.
+
+    The first pairs were kept under other names than those of today.
+    """
+    kept = results.kept_folder()
+    names = (path.name for path in (kept / RECIPE).glob("standard-seed*"))
     pairs = {}
-    for seed in sorted(
-        {int(number[1]) for p in found if (number := re.search(r"seed(\d+)", p.name))}
-    ):
+    for seed in sorted({int(re.findall(r"\d+", name)[0]) for name in names}):
         old = f"{RECIPE}/standard-seed{seed}-3-epochs"
-        now = [results.key_of(experiment) for experiment in experiments(seed=seed).values()]
-        for names in (now, [old, f"{old}-plainly"]):
-            folders = [results.kept_folder() / name for name in names]
-            if all(map(results.is_done, folders)):
-                epochs = [results.read_result(folder)["epochs"] for folder in folders]
-                course, plain = ([row["valid_perplexity"] for row in run] for run in epochs)
-                pairs[seed] = course, plain
-                break
+        for pair in (map(results.key_of, experiments(seed=seed).values()), (old, f"{old}-plainly")):
+            folders = [kept / name for name in pair]
+            if seed not in pairs and all(map(results.is_done, folders)):
+                course, plain = (results.read_result(folder)["epochs"] for folder in folders)
+                pairs[seed] = tuple([row["valid_perplexity"] for row in e] for e in (course, plain))
     return pairs
 
 

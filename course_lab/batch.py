@@ -87,8 +87,7 @@ def run_plan(
         unfinished = {"waiting", "paused", "running"} | ({"failed"} if retry else set())
         states = [s for s in states if s.name in unfinished and not s.waits]
         states.sort(key=lambda s: s.name != "paused")
-        made = (_job(s, gpus, deadline, share, start_by, retry) for s in states)
-        return {s.planned.key: job for s, job in zip(states, made, strict=True)}
+        return {s.planned.key: _job(s, gpus, deadline, share, start_by, retry) for s in states}
 
     # Round by round, as finished runs let others begin
     with tqdm(total=0, unit="run", disable=not progress) as bar:

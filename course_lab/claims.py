@@ -11,10 +11,9 @@ others do is told, and decides nothing (`Test.against`).
 
 The statistic is that of `comparison`. p is corrected by Holm over all claims of a table that runs
 can test, those without runs so far included: no verdict fades because another claim gets its first
-runs. The difference
-that would not matter is the published one, between LEAST and MOST per cent, or USUAL where none is
-published. It is rounded down to a tenth so that the verdict prints the very difference that was
-tested.
+runs. The difference that would not matter is the published one, between LEAST and MOST per cent, or
+USUAL where none is published. It is rounded down to a tenth so that the verdict prints the very
+difference that was tested.
 """
 
 import shutil
@@ -56,7 +55,7 @@ FACTOR = 20.0  # per cent; from here on a factor says more than 100 times its lo
 TIME = "seconds an epoch"
 QUALITY = ("test_perplexity", "test_bleu")
 LEAST, MOST, USUAL = 0.5, 10.0, 2.0  # per cent; the last is the margin where none is published
-ENOUGH = 5  # pairs of seeds, which every comparison is to have at least, see `_interim`
+ENOUGH = 5  # pairs of seeds, which every comparison is to have at least, see `wanted_pairs`
 VERDICTS = ("agrees", "disagrees", "no difference", "undecided", "untested")
 NO_RUNS = "no runs of both models are kept"
 FEW = "fewer than two seeds of both models are kept"
@@ -98,8 +97,8 @@ def tests(claim: Claim, of: Evidence) -> list[Test]:
 
     def order(test: Test) -> tuple:
         is_other = evidence.model_of(test.method.recipe) not in models
-        standing = ["", FEW].index(test.against) if test.against in ("", FEW) else 2
-        return standing, TIERS.index(test.tier), -len(test.seeds), is_other
+        standing = {"": 0, FEW: 1}
+        return standing.get(test.against, 2), TIERS.index(test.tier), -len(test.seeds), is_other
 
     return sorted(found, key=order)
 
@@ -264,7 +263,7 @@ def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS) -> "pd.DataFrame":
             pairs = first.differences
             said = verdict(claim.expects, pairs, p, margin, family=family, unit=claim.unit)
             sides = [s for s in (first.method, first.baseline) if isinstance(s, Setting)]
-            wanted = max(ENOUGH, evidence.planned_seeds(*sides))
+            wanted = wanted_pairs(*sides)
             row |= {"p": p, "verdict": said, "interim": _interim(said, len(first.seeds), wanted)}
             row |= {"elsewhere": _elsewhere_said(claim, tested[claim.name][1:], margin)}
             row |= {"tuning": evidence.tuning(*sides)}
@@ -275,11 +274,19 @@ def ledger(of: Evidence, claims: Sequence[Claim] = CLAIMS) -> "pd.DataFrame":
     return pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS)
 
 
-def _interim(said: str, pairs: int, wanted: int) -> str:
-    """Return how many pairs a verdict has of those that it is to have; "" if it has them.
+def wanted_pairs(*sides: Setting) -> int:
+    """Return how many pairs a comparison is to have: as its plans say, but `ENOUGH` at least."""
+    return max(ENOUGH, evidence.planned_seeds(*sides))
 
-    wanted: those that the plans give the comparison, or `ENOUGH` where they give it fewer.
-    """
+
+def is_interim(family: str, method: str, pairs: float, baseline: str = "tied") -> bool:
+    """Return whether a comparison within a family has fewer pairs than it is to have."""
+    sides = [Setting(f"{family}/{name}", "standard", "", "") for name in (method, baseline)]
+    return pairs < wanted_pairs(*sides)
+
+
+def _interim(said: str, pairs: int, wanted: int) -> str:
+    """Return how many pairs a verdict has of those that are wanted; "" if it has them."""
     if pairs >= wanted or kind_of(said) == "undecided":
         return ""
     return f"{pairs} of {wanted} pairs"
@@ -380,10 +387,8 @@ def is_contrary(row: Any) -> bool:
 
     It need not be evidence. A claim of no difference denies no side.
     """
-    expects = claim(str(row.name)).expects
-    return bool(
-        row.low > 0 if expects == "lower" else row.high < 0 if expects == "higher" else False
-    )
+    beyond = {"lower": row.low > 0, "higher": row.high < 0}
+    return bool(beyond.get(claim(str(row.name)).expects, False))
 
 
 def counts(table: "pd.DataFrame") -> dict[str, int]:

@@ -413,9 +413,14 @@ def hours(of: Evidence) -> "pd.DataFrame":
 # Figures that no result names --------------------------------------------------------------------
 
 
+def epoch_seconds(content: dict) -> list[float]:
+    """Return the seconds of training of each epoch; none where they are not told."""
+    return [epoch["seconds"] for epoch in content["epochs"] if "seconds" in epoch]
+
+
 def seconds_an_epoch(content: dict) -> float | None:
     """Return the median over epochs of the seconds of training."""
-    seconds = [epoch["seconds"] for epoch in content["epochs"] if "seconds" in epoch]
+    seconds = epoch_seconds(content)
     return float(np.median(seconds)) if seconds else None
 
 

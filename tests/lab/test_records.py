@@ -97,5 +97,6 @@ def test_one_comparison_that_two_claims_read_is_counted_once():
     rows += [("capped against tied", 2, "no difference larger than 2 %")]
     told = records.told(pd.DataFrame(rows, columns=["trick", "pairs", "verdict"]))
     assert told.startswith("Of 5 claims 4 are tested, by 3 comparisons of models.")
-    assert "Sure of their direction: `untied against tied`. 1 show no difference" in told
+    assert "The direction is sure in 1 of them: `untied against tied`. A difference" in told
+    assert "is excluded in 1, and" in told
     assert told.endswith("and 1 are undecided.")

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from course_lab import plots, recipes, training_report
+from course_lab.cli.train import _print_result
 
 
 def finished(recipe="ptb/vd-lstm-200/tied", valid=(90.0, float("nan"), 70.5, 80.0), **metrics):
@@ -101,3 +102,11 @@ def test_each_check_fails_where_it_should():
     risen.epochs[-1]["train_perplexity"] = 100.0
     assert broken(risen) == ["the training loss did not rise"]
     assert not broken(finished(valid=()))  # where a trained model is only adapted
+
+
+def test_small_figures_are_printed_with_their_digits(capsys):
+    figures = {"mean_cosine": 0.0034, "drift": -0.003, "test_perplexity": 1234.567, "parameters": 5}
+    experiment = SimpleNamespace(name="mine", profile="quick", seed=1)
+    _print_result(SimpleNamespace(experiment=experiment, metrics=figures, folder="here"))
+    printed = [line.split() for line in capsys.readouterr().out.splitlines()[1:-1]]
+    assert [line[-1] for line in printed] == ["0.0034", "-0.003", "1,234.57", "5"]

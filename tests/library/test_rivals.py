@@ -1,8 +1,10 @@
 """On a GPU another implementation may be taken: only one that computes the same."""
 
+import gc
 import math
 import sys
 import warnings
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -440,3 +442,16 @@ def test_cudnn_finds_the_weights_in_one_piece(device):
         biases, h = [torch.randn(12), torch.randn(12)], torch.zeros(2, 3)
         x = torch.randn(4, 2, 5)
         lstm_recurrence.fused_layer(x, weight, recurrent, biases, h, h, h.dtype)
+
+
+def test_a_layer_whose_function_was_compiled_is_freed():
+    """The bound function holds the layer, whose matrix is the model's largest."""
+    alive = weakref.WeakSet()
+    for _ in range(4):
+        layer = GeneralizedSigSoftmax(FullWords(5, 3))
+        alive.add(layer)
+        rivals._compiled(layer.formula)
+        del layer
+    gc.collect()
+    assert len(alive) <= 2
+    rivals._compiled.cache_clear()

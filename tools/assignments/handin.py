@@ -157,22 +157,26 @@ def take(submission: Submission, files: dict[str, bytes]) -> None:
     submission.files = {n: c for n, c in files.items() if n.endswith(KINDS)}
     # Of several notebooks, such as one of notes, the one with the most steps that are filled in.
     best = max(sorted(notebooks, reverse=True), key=lambda name: filled(files[name]))
-    content = json.loads(files[best])
+    for cell in cells_of(files[best]):
+        enter(submission, cell)
+
+
+def cells_of(notebook: bytes) -> list[dict]:
+    """Return the cells of a notebook; raise CourseError, or one of DAMAGED, where it has none."""
+    content = json.loads(notebook)
     cells = content.get("cells") if isinstance(content, dict) else None
     if not isinstance(cells, list):
         raise CourseError("the notebook has no cells; save it in JupyterLab and hand it in again")
-    for cell in cells:
-        if isinstance(cell, dict):
-            enter(submission, cell)
+    return [cell for cell in cells if isinstance(cell, dict)]
 
 
 def filled(notebook: bytes) -> int:
     """Return how many steps of a notebook are filled in; −1 where it cannot be read."""
     tried = Submission()
     try:
-        for cell in json.loads(notebook)["cells"]:
+        for cell in cells_of(notebook):
             enter(tried, cell)
-    except (KeyError, TypeError, ValueError, AttributeError, *DAMAGED):
+    except (CourseError, *DAMAGED):
         return -1
     return sum(not blank(source) for source in tried.cells.values())
 
@@ -193,8 +197,8 @@ def enter(submission: Submission, cell: dict) -> None:
     if isinstance(step, str) and not any(tag in tags for tag in ("check", "given", "hint")):
         # Of duplicates, one that is filled in; a text that was split into cells is one again.
         before = submission.cells.get(step, "")
-        if cell.get("cell_type") == "markdown" and not blank(before) and source != before:
-            source = f"{before}\n\n{source}".strip()
+        if cell.get("cell_type") == "markdown" and not blank(before) and not blank(source):
+            source = before if source.strip() in before else f"{before}\n\n{source}"
         if not blank(source) or step not in submission.cells:
             submission.cells[step] = source
     if cell.get("cell_type") == "code":
