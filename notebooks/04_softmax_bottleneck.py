@@ -501,8 +501,8 @@ def as_many(fair):
 
     if not isinstance(fair, int):
         return "assign an integer"
-    four = MixtureOfSoftmaxes(FullWords(200, 12), 52, components=4)
-    most = numbers(four)
+    words = FullWords(200, 12)
+    most = numbers(MixtureOfSoftmaxes(words, 4 * 12 + 4, components=4))
     if numbers(Softmax(FullWords(200, fair))) > most:
         return "that softmax may choose more numbers than the mixture"
     return numbers(Softmax(FullWords(200, fair + 1))) > most or (

@@ -442,10 +442,10 @@ tables.with_ngrams(figures.T.round(2), corpus).T
 # models by the table's validation perplexity: the adversary and the rival shorten the contexts, and both
 # predict the validation text better than the plain model.
 #
-# Figure 1a of the paper shows that its method moves the nearest word away. But if all vectors become twice as
-# long, every distance doubles. Here the distance itself grows, but in mean norms it falls. This answers the
-# fourth prediction: the words are longer and no farther apart. The rival, without an adversary, shows the same,
-# and both trained for more epochs.
+# In Figure 1a of the paper its method moves the nearest word away. But if all vectors become twice as long,
+# every distance doubles. Here the distance itself grows, but in mean norms it falls. This answers the fourth
+# prediction: the words are longer and no farther apart. The rival, without an adversary, shows the same; both
+# trained longer than the plain model.
 #
 # Is the difference a matter of the seed, or of a badly tuned plain model? The plan
 # `data/plans/lessons-07-lstm.toml` has three seeds a model, paired as in lesson 6. The baseline is the plain

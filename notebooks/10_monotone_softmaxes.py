@@ -454,14 +454,14 @@ plots.show(
 # Without its control, GSS(3, 3) would look like a success, with five times the rank. But below the bend at 3
 # differences of logits are multiplied by 3, and most logits may lie there. The control multiplies *all* logits
 # by 3 at the rank of the softmax, and has most of the gain. So the **scale** may be most of what helps: a
-# softmax reaches the same logits by a longer $W$, but later. Here is what the bend adds to its control:
+# softmax has the same logits once training has made $W$ longer. Here is what the bend adds to its control:
 
 # %%
 control = {f"{lowest} − GSS(30, 3)": (model[lowest], model["GSS(30, 3)"])}
 untested.compared(whole, control).loc[:, "difference":"verdict"].round(3)
 
 # %% [markdown]
-# So one bend may add a little, while in Figure 6 higher ranks have higher perplexities.
+# So one bend may add a little, while in Figure 6 still higher ranks have higher perplexities.
 #
 # Are these models good enough to judge? In the table *Kneser-Ney 5* has a lower perplexity than any. So our runs show what a bend does in a short training;
 # they are no evidence on the paper's models. [Notebook 31](31_rank_and_perplexity.ipynb) takes apart the
@@ -537,8 +537,8 @@ check("10.1", tail, is_heavier)
 #
 # <details><summary>Hint</summary>
 #
-# Which function of Figure 4 reaches this rank at nearly the same perplexity? Halve between a knob that is too
-# small and one that is too large.
+# Which function of Figure 4 reaches this rank at nearly the same perplexity? Halve between a too small and a
+# too large knob.
 #
 # </details>
 

@@ -583,9 +583,8 @@ print("bent language: a softmax with two more dimensions wins:", wins)
 # ## The cost
 #
 # A bend costs time and hardly any parameters: GSS has none, and PLIF has one for each piece. What a bend adds
-# is work for *every* logit, and memory beside it: the bent layer alone needs several times the softmax's
-# working memory, of which the peak of a whole run shows little. The paper's seconds for an epoch, at $d = 400$
-# on a GPU, are these multiples of the softmax's. [Notebook 35](35_cost.ipynb) has our own measurements.
+# is work for *every* logit, and working memory for the layer. The paper's seconds for an epoch, at $d = 400$ on
+# a GPU, are these multiples of the softmax's. [Notebook 35](35_cost.ipynb) has our own measurements of both.
 
 # %%
 seconds = published.rows().query("metric == 'seconds-per-epoch'")

@@ -451,8 +451,8 @@ table = records.beside(everything)
 table.set_index("trick")
 
 # %% [markdown]
-# Most rows of *claimed* are of time or steps, of which only the sign compares. The margin of 2 % is wider than
-# Ember's difference. The first two rows are one comparison, read both ways. To the fourth prediction: a record
+# Most rows of *claimed* are of time or steps, of which only the sign compares. Ember's row claims less than the
+# margin of 2 %. The first two rows are one comparison, read both ways. To the fourth prediction: a record
 # compares a whole model with the one before it, so both may be true.
 
 # %% [markdown]

@@ -449,8 +449,8 @@ display(Markdown(
 # the same probabilities. The raw score changes all the same, because each cosine changes. So a raw score
 # depends on something of which the output of a softmax knows nothing. A tied model reads its matrix, too, so
 # this holds for its output alone. It does not hold for `sigsoftmax`, `gss`, the two `plif` and the capped
-# methods, which bend the logits. But a method that makes the cone narrower or wider changes the raw score by
-# this alone. The centred score stays as it was. For this reason our answer rests on the centred score.
+# methods, which bend the logits. A method that makes the cone narrower or wider changes the raw score by this
+# alone. The centred score stays as it was. For this reason our answer rests on the centred score.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -553,7 +553,8 @@ display(Markdown(
 # %%
 decided = table[kinds_of.centred != "undecided"]
 alike = decided.verdict.astype(str).str.startswith("no").sum()
-few = int((decided.n < claims.ENOUGH).sum())
+few = sum(claims.is_interim(family, name.partition(" (")[0], n)
+          for name, n in decided.n.items())  # fmt: skip
 
 # %%
 said = [f"The centred ρ is {verdict} with `{name}`, whose perplexity "
@@ -566,7 +567,7 @@ display(Markdown(
     f"{alike} methods the runs exclude a difference of "
     f"{similarities.MARGIN:g} hundredths. The others are undecided. "
     f"Of these {len(decided)} verdicts so many are interim, because they "
-    f"rest on fewer than {claims.ENOUGH} pairs of seeds: {few}."
+    f"rest on fewer pairs of seeds than are planned: {few}."
 ))  # fmt: skip
 
 # %%

@@ -272,10 +272,13 @@ if len(curves):
         f"of the word in training. {title}. The {len(names)} methods that "
         f"differ most: {', '.join(names)}.",
     )
-interim = int((surely.n < claims.ENOUGH).sum())
+
+# %%
+interim = sum(claims.is_interim(family, name.partition(" (")[0], n)
+              for (name, _), n in surely.n.items())  # fmt: skip
 display(Markdown(
     f"{frequency} Of the {len(surely)} rows below, {interim} are interim, "
-    f"by fewer than {claims.ENOUGH} pairs of seeds."
+    "by fewer pairs of seeds than are planned."
 ))  # fmt: skip
 surely.round(2) if len(surely) else None
 
