@@ -121,7 +121,10 @@ def test_a_rank_that_reaches_the_number_of_contexts_is_at_least_so_high(keep):
     changes = ranks.interventions(ranks.points(evidence.read()))
     found = dict(zip(changes.to, changes["at least"], strict=True))
     assert found == {"mos": True, "capped-15": True, "sigsoftmax": False, "gss": False}
-    told = ranks.shown(changes).set_index("to")["Press' rank, ratio"]
+    shown = ranks.shown(changes).set_index("to")
+    assert changes["from softmax"].notna().all()  # and equal to the difference, so not shown twice
+    assert shown[["from softmax", "softmax low", "softmax high"]].isna().all(axis=None)
+    told = shown["Press' rank, ratio"]
     assert told["mos"] == "≥ 12.5" and told["sigsoftmax"] == "11.0"
     (mos,) = (line for line in ranks.told(changes).splitlines() if "to mos" in line)
     assert "effective rank is 12.5 times as high and Press' rank at least 12.5 times" in mos

@@ -406,6 +406,12 @@ def test_recipes_are_entered_by_difference():
         assert recipes["mine/longer"].optimisation.epochs == 3 and second.output_dropout == 0.1
         finetuned = baselines.finetuned(first, "me")
         cached = baselines.adapted(first, "cache", "me", baselines.CACHE_WT2, start=finetuned)
+        parted = add(first, name="parted", tied=False, optimisation={"tied_until": 0.5})
+        after = (
+            baselines.finetuned(parted, "me"),
+            baselines.adapted(parted, "cache", "me", baselines.CACHE_WT2, start=parted),
+        )
+        assert [one.optimisation.tied_until for one in after] == [None, None]  # parted for good
         assert cached.start_from == "mine/finetuned" and cached.optimisation.average_from is None
         assert baselines.transformer("wmt14", "de-en", "big").size == 1024
     finally:

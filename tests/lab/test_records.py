@@ -82,6 +82,8 @@ def test_an_effect_is_told_with_its_unit_and_in_per_cent_where_it_has_a_whole():
     assert table.claimed["brahma2018-past-decode"] == "-1.8 perplexity"
     assert table.claimed["shah2026-ember"] == "±0.001 loss"  # of which no side is told
     assert table.claimed["jordan2024-muon"] == "none stated"
+    in_nats = "-0.0194 nats (-1.9 % of perplexity)"  # and not per cent of the nats themselves
+    assert table.claimed["golf-spectrum-start"] == in_nats
     assert {"none stated", "-0.019 bits a byte"} < {*records.against().effect}
     assert "" not in {*table.claimed, *records.against().effect}
     counter = records.against()

@@ -1953,6 +1953,16 @@ def test_a_class_list_whose_ids_tell_nobody_apart_is_refused(lines, told, tmp_pa
     assert not (tmp_path / "secret").exists() and not (tmp_path / "roster.csv").exists()
 
 
+def test_a_secret_that_gives_two_students_one_pseudonym_writes_no_roster(tmp_path, monkeypatch):
+    from tools.assignments import cli
+
+    (tmp_path / "class.csv").write_text("name,id\nAnna,1001\nBert,1002\n", "utf-8")
+    monkeypatch.setattr(variant, "pseudonym", lambda key, who: "s-aaaaa")
+    with pytest.raises(CourseError, match="lines 2 and 3 have the same pseudonym 's-aaaaa'"):
+        cli.roster(tmp_path / "class.csv", tmp_path / "secret", tmp_path / "roster.csv")
+    assert not (tmp_path / "roster.csv").exists()
+
+
 def test_a_number_that_has_the_wrong_shape_is_asked_as_one_number():
     with pytest.raises(common.Failed, match="asked is one number"):
         common.number(np.ones(2))
