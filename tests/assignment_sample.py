@@ -106,9 +106,10 @@ def definitions(name: str) -> str:
 
 def answer(name: str, step, function) -> str:
     """Return a cell in which the asked name is one of the oracles or mistakes."""
-    # The oracle of the same name keeps its own, for mistakes are made of oracles.
-    cell = re.sub(rf"\b{step.function}\b", f"own_{step.function}", definitions(name))
-    own = re.sub(rf"^{step.function}$", f"own_{step.function}", function.__name__)
+    # The oracles keep names of their own, for mistakes are made of them, and other steps are blank.
+    asked = "|".join(s.function for s in marking.module(name).STEPS if s.function)
+    cell = re.sub(rf"\b({asked})\b", r"own_\1", definitions(name))
+    own = re.sub(rf"^({asked})$", r"own_\1", function.__name__)
     return f"{cell}\n{step.function} = {own}\n"
 
 

@@ -441,6 +441,40 @@ def test_a_project_that_was_done_has_full_marks(handed_in, monkeypatch):
     assert verdict.share == 1, verdict.sentence
 
 
+def test_a_registration_that_does_not_hold_or_a_diverged_trial_is_told_before_the_runs(monkeypatch):
+    settings = {"layer": [(0.01, 0.1, 0.3)] * 2, "baseline": [(0.01, 0, 0)] * 2}
+    few = REGISTRATION | {"smallest": 1e-9}
+    for wrong, told in ((few, "needs"), (REGISTRATION | {"seeds": [1]}, "seeds of the regis")):
+        (line,) = a6_experiment.unfit(settings, wrong, REGISTRATION["methods"])
+        assert told in line
+    monkeypatch.setattr(a6_experiment, "run", lambda *_: ({}, float("nan")))
+    (trial,) = a6_experiment.tried(None, None, [(0.5, 1.0, 1.0)], 1, "loss")
+    made = {"registration": "", "begun": "2027-05-03T09:30:00"}
+    trials = {"layer": [trial], "baseline": [[0.01, 0, 0, trial[-1]]]}
+    content = json.dumps(made | {"trials": trials}).encode()
+    assert a6_forms.filled({"6.4.json": content}, "6.4.json", a6_forms.Made)
+    assert a6_experiment.best([trial, [0.01, 0.1, 0.1, 5.0]])[0] == 0.01
+
+
+def test_a_registration_that_was_changed_after_the_first_hand_in_is_told(tmp_path):
+    """Its points are a teacher's affair; the sentence and the command say that it is another."""
+    collected, results = tmp_path / "collected", tmp_path / "results.jsonl"
+    student = handin.Student("s-anna", "Anna", "1", "aaabbb")
+    sample.hand_in("A6", collected / "s-anna" / "A6.ipynb", {}, "aaabbb")
+
+    def register(**changes):
+        path = collected / "s-anna" / "registration.json"
+        path.write_text(json.dumps(REGISTRATION | changes))
+        options = {"level": "3", "workers": 1, "large": False}  # nothing is tried
+        done = marking.mark("A6", collected, [student], results, **options)
+        return {r["step"]: r for r in done}["6.1"]
+
+    first = register()
+    second = register(exclusion="Runs that I do not like are left out.")
+    assert "changed" not in first and "another one than that of your first" in second["sentence"]
+    assert second["changed"] is True and "changed" not in register()
+
+
 def changed_arrays(files, change) -> dict:
     """Return the files with other arrays of runs."""
     from safetensors.numpy import load, save
@@ -493,12 +527,13 @@ def edited(files, **fields):
 
 
 TRIAL = [0.01, 0, 0, 5.0]
+OWN = [0.01, 0.1, 0.1, 5.0]
 
 
 @pytest.mark.parametrize(
     "trials",
-    [None, [], {}, {"layer": 1, "baseline": 2}, {"layer": [TRIAL] * 2, "baseline": [TRIAL]}]
-    + [{"layer": [TRIAL] * 2, "baseline": [[0.01, 0.5, 0, 5.0]] * 2}]
+    [None, [], {}, {"layer": 1, "baseline": 2}, {"layer": [OWN] * 2, "baseline": [TRIAL]}]
+    + [{"layer": [OWN] * 2, "baseline": [[0.01, 0.5, 0, 5.0]] * 2}]
     + [{"layer": [[0.01, "a", 0, 5]] * 2, "baseline": [TRIAL] * 2}],
 )
 def test_a_baseline_has_as_many_trials_and_malformed_ones_are_told(handed_in, monkeypatch, trials):
@@ -557,6 +592,9 @@ def test_a_claim_is_scored_beside_the_markers_own_interval(handed_in, monkeypatc
     assert 0 < wide.share < 0.5 and "says little" in wide.sentence
     trials = {k: [[0.01, 0, 0, 5.0]] * 2 for k in ("layer", "baseline")}
     equal = edited(handed_in, trials=trials)
+    refused = marked("6.5", equal, monkeypatch)
+    assert (refused.share, refused.mistake) == (0, "json") and "from 0.001" in refused.sentence
+    monkeypatch.setattr(a6_claims, "made", lambda files, _: json.loads(files["6.4.json"]))
     exact = marked("6.5", equal | {"claim.json": b'{"low": 0, "high": 0}'}, monkeypatch)
     wrong = marked("6.5", equal | {"claim.json": b'{"low": 1, "high": 1}'}, monkeypatch)
     assert exact.share > 0.99 and wrong.share < 1e-6

@@ -11,6 +11,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import time
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -231,9 +232,30 @@ def f(x):
     limits = Limits(1, 200)
     with sandbox.Answer(code, "f", limits, level) as answer:
         answer.budget = 30  # a busy machine is slow; the processor's time is what counts
-        with pytest.raises(common.Failed, match="time on the processor"):
+        with pytest.raises(common.Failed, match="4 s of the processor"):
             for _ in range(8):
                 answer(1.0)
+
+
+def test_a_law_has_the_time_of_each_function_and_all_its_calls(level):
+    """Its processor's time grows with the functions, and the last call allowed is no fault."""
+    law = """
+import time
+def is_right(f, rng):
+    end = time.process_time() + 0.6
+    while time.process_time() < end:
+        pass
+    return all([f(x) < 9 for x in np.ones(common)])
+"""
+    step = replace(A1["1.7"], limits=Limits(1, 200))
+    right, wrong = (lambda x: 1.0,) * 3, (Mistake("", lambda x: 9.0, ""),) * 5
+    for count, told in ((common.ASKED, ""), (common.ASKED + 1, "more than 5,000 times")):
+        code = law.replace("common", str(count))
+        limits = step.limits._replace(calls=8)
+        with sandbox.Answer(code, "is_right", limits, level) as answer:
+            answer.budget = 60
+            verdict = common.judge_law(step, answer.law, 1, right, wrong)
+        assert told in verdict.sentence and verdict.share == (not told)
 
 
 def test_an_answer_larger_than_64_mb_is_refused(level):
@@ -715,7 +737,7 @@ def test_an_experiment_that_was_done_has_full_marks(claims):
         (lambda f: f | {"1.6.json": b"[" * 100_000}, 0.9, "no prediction"),
         (lambda f: {k: v for k, v in f.items() if k != "1.6.safetensors"}, 0, "not handed in"),
         (lambda f: f | {"1.6.safetensors": b"\x80\x04pickle"}, 0, "cannot be read"),
-        (lambda f: {k: v for k, v in f.items() if k != "1.6.csv"}, 0, "1.6.csv is missing"),
+        (lambda f: {k: v for k, v in f.items() if k != "1.6.csv"}, 0.6, "1.6.csv was not"),
         (
             lambda f: f | {"1.6.csv": f["1.6.csv"].replace(b"0.5-free-1,0.", b"0.5-free-1,1.")},
             1 - 0.4 / 18,
@@ -727,6 +749,13 @@ def test_an_experiment_that_was_done_has_full_marks(claims):
 def test_a_claim_is_compared_with_the_matrices(claims, change, share, told):
     verdict = judged(change(claims))
     assert verdict.share == pytest.approx(share) and told in verdict.sentence
+
+
+def test_a_table_that_a_spreadsheet_saved_is_read_and_one_without_columns_costs_its_part(claims):
+    marked = b"\xef\xbb\xbf" + claims["1.6.csv"]
+    assert judged(claims | {"1.6.csv": marked}).share == 1
+    verdict = judged(claims | {"1.6.csv": claims["1.6.csv"].replace(b"share", b"part", 1)})
+    assert verdict.share == pytest.approx(0.6) and "has no column 'share'" in verdict.sentence
 
 
 def test_runs_that_were_not_trained_are_found(claims):
@@ -1246,6 +1275,27 @@ def test_at_home_a_right_cell_is_right_and_a_law_is_not_promised_more(capsys):
     assert "refuses the 2 wrong ones of this check" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("law", "told"),
+    [
+        ("[f(np.zeros(2), np.zeros(2), 1.0, 1.0) for _ in range(5_001)]", "more than 5,000 times"),
+        ("f(*np.zeros((2, 251)), 1.0, 1.0)", "refuses a right function"),
+    ],
+)
+def test_at_home_a_law_has_the_markers_bounds(law, told, capsys):
+    at_home(f"def is_right(f, rng):\n    return bool(np.all(np.isfinite({law})))", "1.7")
+    assert told in capsys.readouterr().out
+
+
+def test_at_home_all_calls_together_have_the_markers_time():
+    limits = Limits(1, 400, calls=2)
+    slow = home.limited(lambda: time.sleep(0.8), limits)
+    slow()
+    slow()
+    with pytest.raises(common.Failed, match="together took longer than 2 s"):
+        slow()
+
+
 def test_gradescope_marks_in_its_own_layout(editions, tmp_path, level):
     """The zip alone, with only a submission beside it, writes results.json."""
     source = tmp_path / "autograder" / "source"
@@ -1316,6 +1366,136 @@ def test_of_a_duplicated_cell_the_one_that_is_filled_in_counts(tmp_path):
         assert handin.read(path).answer(A1["1.1"]).endswith("return l")
 
 
+SOLVED = "def softened_gradient(l, s, a, b):\n    return 7"
+
+
+@pytest.mark.parametrize(
+    ("code", "is_blank"),
+    [
+        ('def f(l):\n    raise NotImplementedError("1.1")', True),
+        ('VERDICT = ""\n\ndef f(l):\n    """Say."""\n    raise NotImplementedError("6.2")', True),
+        ('class Layer:\n    def __init__(self):\n        raise NotImplementedError("6.3")', True),
+        ("def f(l):\n    # raise NotImplementedError('1.1')\n    return l", False),
+        ("def f(l, p):\n    if p > 2:\n        raise NotImplementedError(p)\n    return l", False),
+        ("def f(l:\n    raise NotImplementedError", False),  # an error to be told
+        ("*Your answer here.*\n", True),
+    ],
+)
+def test_an_answer_is_blank_as_long_as_it_does_nothing_but_raise(code, is_blank):
+    assert handin.blank(code) == is_blank
+
+
+def with_cell(path, cell_type, source, after) -> None:
+    """Put a cell of a student's own below the cell whose source contains a text."""
+    book = cells_of(path)
+    sources = ["".join(cell["source"]) for cell in book["cells"]]
+    place = next(i for i, text in enumerate(sources) if after in text)
+    cell = {"cell_type": cell_type, "metadata": {}, "source": source}
+    book["cells"].insert(place + 1, cell)
+    path.write_text(json.dumps(book))
+
+
+def test_an_answer_in_a_new_cell_counts_where_the_given_one_was_left(tmp_path):
+    path = sample.hand_in("A1", tmp_path / "A1.ipynb", {})
+    with_cell(path, "code", SOLVED, 'raise NotImplementedError("1.1")')
+    assert handin.read(path).answer(A1["1.1"]) == SOLVED
+
+
+def test_a_text_in_new_cells_of_its_section_is_read(tmp_path):
+    path = sample.hand_in("A1", tmp_path / "A1.ipynb", {})
+    with_cell(path, "markdown", "Notes on 1.1.", "## 1.1")
+    with_cell(path, "markdown", "It shortens them.", "## 1.8 Discuss")
+    with_cell(path, "markdown", "A rival is the length.", "*Your answer here.*")
+    submission = handin.read(path)
+    both = "*Your answer here.*\n\nIt shortens them.\n\nA rival is the length."
+    assert submission.answer(A1["1.8"]) == both and not handin.blank(both)
+    assert handin.blank(submission.answer(A1["1.1"]))  # a note is no code
+    trimmed = marking.trimmed(submission, A1["1.8"])
+    assert trimmed.answer(A1["1.8"]) == both  # once
+
+
+def packed(path, files) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+
+
+def test_a_blank_copy_or_a_classmates_file_takes_no_answers_place(tmp_path):
+    blank = sample.hand_in("A1", tmp_path / "blank.ipynb", {}).read_bytes()
+    full = sample.hand_in("A1", tmp_path / "full.ipynb", {"1.1": SOLVED}).read_bytes()
+    folder = tmp_path / "s-anna"
+    (folder / "student").mkdir(parents=True)
+    (folder / "A1.ipynb").write_bytes(full)
+    (folder / "student" / "A1.ipynb").write_bytes(blank)
+    (folder / "1.6.csv").write_text("mine")
+    (folder / "student" / "1.6.csv").write_text("given")
+    packed(folder / "student.zip", {"A1.ipynb": blank, "1.6.csv": "packed"})
+    files = {"A1.ipynb": full, "1.6.csv": "mine", "classmate/1.6.csv": "theirs"}
+    packed(tmp_path / "s-bert.zip", files | {"classmate/A1.ipynb": blank, "more/1.6.json": "{}"})
+    for path in (folder, tmp_path / "s-bert.zip"):
+        submission = handin.read(path)
+        assert submission.answer(A1["1.1"]) == SOLVED and submission.files["1.6.csv"] == b"mine"
+    assert submission.files["1.6.json"] == b"{}"  # which lies elsewhere only
+
+
+def test_a_zip_of_the_whole_folder_counts_what_may_be_handed_in_only(tmp_path):
+    full = sample.hand_in("A1", tmp_path / "full.ipynb", {"1.1": SOLVED}).read_bytes()
+    laws = {f"tools/assignments/laws/a{i}.py": "" for i in range(60)}
+    packed(
+        tmp_path / "A1.ZIP", {"A1.IPYNB": full, "1.6.CSV": "x", "__MACOSX/._A1.ipynb": ""} | laws
+    )
+    submission = handin.read(tmp_path / "A1.ZIP")
+    assert submission.problem == "" and submission.answer(A1["1.1"]) == SOLVED
+
+
+def test_a_zip_with_a_password_ends_no_marking(tmp_path, monkeypatch):
+    packed(tmp_path / "s-anna.zip", {"A1.ipynb": "{}"})
+
+    def locked(*_):
+        raise RuntimeError("File 'A1.ipynb' is encrypted, password required for extraction")
+
+    monkeypatch.setattr(zipfile.ZipFile, "open", locked)
+    assert "is encrypted, password required" in handin.read(tmp_path / "s-anna.zip").problem
+
+
+def test_a_zip_in_a_zip_and_files_of_other_kinds_are_told(tmp_path):
+    packed(tmp_path / "s-anna.zip", {"A1.zip": "PK"})
+    assert "unpack" in handin.read(tmp_path / "s-anna.zip").problem
+    for name in ("s-bert.IPYNB", "s-cleo.rar", ".DS_Store"):
+        (tmp_path / name).write_text("{}")
+    found = handin.collected(tmp_path, STUDENTS)
+    assert {s.student for s in found.latest} == {"s-anna", "s-bert"}
+    assert found.strangers == ["s-cleo.rar"]
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("王伟", "王伟_1234_assignsubmission_file_"),
+        ("Иван Петров", "Иван Петров_77_assignsubmission_file_"),
+        ("José Muñoz", "Jose Munoz_5_assignsubmission_file_"),
+    ],
+)
+def test_names_of_all_scripts_are_found(name, file, tmp_path):
+    own = handin.Student("s-x", name, "1", "aaabbb")
+    other = handin.Student("s-y", "李娜", "2", "bbbccc")
+    (tmp_path / file).mkdir()
+    assert handin.owner(tmp_path / file, [own, other]) == own
+
+
+@pytest.mark.parametrize("line", ['VARIANT = "AAABBB"', "VARIANT = 'aaabbb '"])
+def test_a_variant_is_read_in_any_case(line, tmp_path):
+    path = sample.hand_in("A1", tmp_path / "A1.ipynb", {})
+    path.write_text(
+        path.read_text("utf-8").replace('VARIANT = \\"aaaaaa\\"', json.dumps(line)[1:-1])
+    )
+    assert handin.read(path).variant == "aaabbb"
+    assert variant.own(" AAABBB ") == "aaabbb"
+    for wrong in ("aaaaaa", "aaabb", "aaabbl", "aaabb1"):
+        with pytest.raises(ValueError, match="write your own six letters"):
+            variant.own(wrong)
+
+
 def big(path):
     path.write_bytes(b"0" * (handin.NOTEBOOK + 1))
 
@@ -1345,7 +1525,7 @@ BAD = {
     "link.ipynb": (lambda p: p.symlink_to("/etc/passwd"), "is a link"),
     "outside.zip": (outside, "outside of it"),
     "bomb.zip": (bomb, "larger than"),
-    "many.zip": (many, "100 files"),
+    "many.zip": (many, "more than 40 files"),
     "no.zip": (lambda p: p.write_bytes(b"PK no zip"), "damaged"),
     "empty": (lambda p: p.mkdir(), "no notebook"),
 }
@@ -1693,7 +1873,8 @@ def test_what_a_teacher_reads_stands_on_one_page_and_points_are_kept(term, tmp_p
     assert added == 1
     content = page.read_text("utf-8")
     assert "s-anna" in content and "&lt;script&gt;" in content and "s-bert" not in content
-    assert table.read_text("utf-8").splitlines()[1:] == ["s-anna,1.8,,"]
+    (line,) = table.read_text("utf-8").splitlines()[1:]
+    assert line.startswith("s-anna,1.8,,,")
     results = marking.latest(marking.read_results(path))
     assert marking.by_hand(table, results, "A1") == results  # nothing is read yet
     table.write_text("student,step,points,comment\ns-anna,1.8,7,\n")
@@ -1702,6 +1883,31 @@ def test_what_a_teacher_reads_stands_on_one_page_and_points_are_kept(term, tmp_p
     assert (read["points"], read["status"]) == (7, "read")
     shown = feedback.page("A1", {("s-anna", "1.8"): read}, students[0], {})
     assert "7 of 10" in shown and "Read:" in shown and "Not yet" not in shown
+
+
+def test_a_text_that_was_changed_is_to_be_read_again(tmp_path, level):
+    folder, students = tmp_path / "term", STUDENTS[:1]
+    results = folder / "results.jsonl"
+
+    def read(text):
+        sample.hand_in("A1", folder / "collected" / "s-anna.ipynb", {"1.8": text}, "aaabbb")
+        mark(folder, students, level)
+        added = feedback.reading("A1", students, tmp_path, folder / "collected")[-1]
+        return added, marking.latest(marking.read_results(results))
+
+    table = tmp_path / "manual.csv"
+    assert read("A first text.")[0] == 1
+    head, line = table.read_text("utf-8").splitlines()
+    assert line.count(",") == 4
+    table.write_text(f"{head}\n{line.replace('1.8,,', '1.8,3,')}\n")
+    assert read("A first text.")[0] == 0
+    added, later = read("A better text.")
+    assert added == 1 and marking.by_hand(table, later, "A1")["s-anna", "1.8"]["status"] == "manual"
+    table.write_text(table.read_text("utf-8").replace("1.8,,", "1.8,9,"))
+    merged = marking.by_hand(table, later, "A1")["s-anna", "1.8"]
+    assert (merged["points"], merged["status"]) == (9, "read")
+    table.write_text("student,step,points,comment\ns-anna,1.8,7,\n")  # a teacher's own line
+    assert marking.by_hand(table, later, "A1")["s-anna", "1.8"]["points"] == 7
 
 
 def test_a_text_that_is_handed_in_later_gets_a_line_below_the_points(tmp_path):

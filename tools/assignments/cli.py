@@ -127,6 +127,8 @@ def mark(
         count += 1
         if result["status"] == "ask":
             print(f"{result['student']} {result['step']}: the grader failed, see the dashboard")
+        if result.get("changed"):
+            print(f"{result['student']} {result['step']}: changed after the first hand-in")
         if result["status"] == "unreadable":
             unread.add(f"{result['student']}: cannot be read: {result['sentence']}")
     print(*sorted(unread), sep="\n", end="\n" * bool(unread))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tools.assignments import handin, marking, pages, variant
 
-OPEN = ("manual", "waiting", "ask")
+OPEN = ("manual", "waiting", "ask", "unreadable")
 PICTURE = 2 << 20  # bytes of a figure on the page
 
 
@@ -71,7 +71,10 @@ def reading(
         texts = [(step, text) for step, text in texts if not handin.blank(text)]
         if texts:
             works.append((student.student, texts, figure(submission.files)))
-            lines += [{"student": student.student, "step": step.name} for step, _ in texts]
+            for step, _ in texts:
+                own = marking.digest(step, submission, name, student.variant)
+                line = {"student": student.student, "step": step.name}
+                lines.append(line | {"work": marking.work_of({"digest": own})})
     folder.mkdir(parents=True, exist_ok=True)
     page, table = folder / "reading.html", folder / "manual.csv"
     title = f"{marking.module(name).TITLE}: to be read"

@@ -30,13 +30,16 @@ NUMBERED = re.compile(r"_\d+_assignsubmission_|^[^\W\d_]+(_LATE)?_\d+_\d+_")
 class Submission:
     """The work that one student handed in.
 
-    cells: code and text by step; defined: the last code cell that defines a name; files: by name;
-    variant: the six letters in the notebook; problem: why it cannot be read, "" where it can;
-    hints: how many were opened, by step.
+    cells: code and text by step; defined: the last code cell that defines a name; loose: texts of a
+    student's own Markdown cells by section, which is a step's name; section: the one that is being
+    read; files: by name; variant: the six letters in the notebook; problem: why it cannot be read,
+    "" where it can; hints: how many were opened, by step.
     """
 
     cells: dict[str, str] = field(default_factory=dict)
     defined: dict[str, str] = field(default_factory=dict)
+    loose: dict[str, str] = field(default_factory=dict)
+    section: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
     variant: str = ""
     problem: str = ""
@@ -45,10 +48,13 @@ class Submission:
     def answer(self, step) -> str:
         """Return the cell that carries the step's id, else the last that defines its name.
 
-        A tagged cell that lost the asked definition, as when a student splits it, gives way.
+        A tagged cell that lost the asked definition, or still has the one that was given out, gives
+        way. A text has what its author wrote into other cells of the step's section, too.
         """
         tagged = self.cells.get(step.name, "")
-        if step.function and step.function not in defines(tagged):
+        if step.kind == "manual":
+            return "\n\n".join(filter(None, (tagged, self.loose.get(step.name))))
+        if step.function and (step.function not in defines(tagged) or blank(tagged)):
             return self.defined.get(step.function, tagged)
         return tagged
 
@@ -68,9 +74,27 @@ def defines(code: str) -> set[str]:
 
 
 def blank(code: str) -> bool:
-    """Return whether an answer is still the one that was given out."""
+    """Return whether an answer is still the one that was given out.
+
+    Its functions do nothing but raise NotImplementedError. A comment or a guard that says so is
+    part of an answer.
+    """
     text = code.replace("*Your answer here.*", "")  # below which some write theirs
-    return not text.strip() or "raise NotImplementedError" in code
+    if "raise NotImplementedError" not in text:
+        return not text.strip()
+    try:
+        nodes = list(ast.walk(ast.parse(code)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    bodies = [node.body for node in nodes if isinstance(node, ast.FunctionDef)]
+    return bool(bodies) and all(map(is_given, bodies))
+
+
+def is_given(body: list[ast.stmt]) -> bool:
+    """Return whether the body of a function is `raise NotImplementedError(…)` and nothing else."""
+    last = body[-1]
+    documented = all(isinstance(node, ast.Expr) for node in body[:-1])
+    return documented and isinstance(last, ast.Raise) and "NotImplementedError" in ast.dump(last)
 
 
 def read(path: Path) -> Submission:
@@ -79,7 +103,7 @@ def read(path: Path) -> Submission:
     try:
         if path.is_dir():
             take(submission, folder_files(path))
-        elif path.suffix == ".zip":
+        elif kind(path.name) == ".zip":
             take(submission, zip_files(path))
         else:
             take(submission, {path.name: sized(path, NOTEBOOK)})
@@ -87,6 +111,8 @@ def read(path: Path) -> Submission:
         submission.problem = str(error)
     except (*DAMAGED, MemoryError) as error:
         submission.problem = f"{path.name} is damaged: {type(error).__name__}"
+    except RuntimeError as error:  # as `zipfile` tells of a password
+        submission.problem = f"{path.name} cannot be opened: {error}"
     return submission
 
 
@@ -101,62 +127,81 @@ def sized(path: Path, most: int) -> bytes:
 
 
 def folder_files(folder: Path) -> dict[str, bytes]:
-    """Return the files of a folder and of its zips, however deep the notebook lies in it."""
+    """Return the files of a folder and of its zips by their paths, however deep they lie in it."""
     paths = sorted(p for p in folder.rglob("*") if p.is_file() and known(p.name))
     if len(paths) > COUNT:
         raise CourseError(f"{folder.name} has {len(paths)} files, allowed are {COUNT}")
     packed: dict[str, bytes] = {}
     for path in paths:
-        if path.suffix == ".zip":
-            packed |= zip_files(path)
+        if kind(path.name) == ".zip":
+            place = path.relative_to(folder)
+            packed |= {str(place / name): c for name, c in zip_files(path).items()}
             if sum(map(len, packed.values())) > FILES + COUNT * NOTEBOOK:  # as much as one zip may
                 raise CourseError(f"the zips in {folder.name} are too large: hand in one zip")
     plain, total = {}, 0
     for path in paths:
-        if path.suffix != ".zip":
-            is_notebook = path.suffix == ".ipynb"
-            plain[path.name] = sized(path, NOTEBOOK if is_notebook else FILES - total)
-            total += 0 if is_notebook else len(plain[path.name])
-    # What lies beside a zip is newer than what was packed into it.
+        if kind(path.name) != ".zip":
+            is_notebook = kind(path.name) == ".ipynb"
+            content = sized(path, NOTEBOOK if is_notebook else FILES - total)
+            total += 0 if is_notebook else len(content)
+            plain[str(path.relative_to(folder))] = content
     return packed | plain
+
+
+def kind(name: str) -> str:
+    """Return the ending of a file's name, ".ipynb" for A1.IPYNB, too."""
+    return PurePosixPath(name).suffix.lower()
 
 
 def known(name: str) -> bool:
     """Return whether a file of this name may be handed in."""
-    return name.endswith((*KINDS, ".ipynb", ".zip")) and not name.startswith(".")
+    return kind(name) in (*KINDS, ".ipynb", ".zip") and not name.startswith(".")
 
 
 def zip_files(path: Path) -> dict[str, bytes]:
-    """Return the files of a zip, by their last names; a member that leads outside is refused."""
+    """Return the files of a zip by their paths in it; a member that leads outside is refused."""
     files, total = {}, 0
     with zipfile.ZipFile(io.BytesIO(sized(path, FILES + NOTEBOOK))) as archive:
-        members = [m for m in archive.infolist() if not m.is_dir()]
-        if len(members) > COUNT:
-            raise CourseError(f"{path.name} has {len(members)} files, allowed are {COUNT}")
-        for member in members:
+        for member in archive.infolist():
             place = PurePosixPath(member.filename.replace("\\", "/"))
             if place.is_absolute() or ".." in place.parts:
                 raise CourseError(f"{path.name} has a file outside of it: {member.filename!r}")
-            if not known(place.name) or "__MACOSX" in place.parts:
+            if member.is_dir() or not known(place.name) or "__MACOSX" in place.parts:
                 continue
-            most = NOTEBOOK if place.suffix == ".ipynb" else FILES - total
+            most = NOTEBOOK if kind(place.name) == ".ipynb" else FILES - total
             with archive.open(member) as stream:
                 content = stream.read(most + 1)  # whatever size the archive states
             if len(content) > most:
                 raise CourseError(f"{place.name} in {path.name} is larger than is allowed")
-            total += len(content) * (place.suffix != ".ipynb")
-            files[place.name] = content
+            total += len(content) * (kind(place.name) != ".ipynb")
+            files[str(place)] = content
+            if len(files) > COUNT:
+                raise CourseError(f"{path.name} has more than {COUNT} files, which are allowed")
     return files
 
 
 def take(submission: Submission, files: dict[str, bytes]) -> None:
-    """Enter files into a submission: the notebook's cells, and the rest as it is."""
-    notebooks = [name for name in files if name.endswith(".ipynb")]
+    """Enter files by their paths into a submission: the notebook's cells, and the rest as it is.
+
+    Of several notebooks, such as one of notes or the one that was given out, the one counts that
+    has the most steps filled in; of equal ones the one that lies on top, since what lies beside a
+    zip is newer than what was packed into it. Files beside the notebook count before files of the
+    same names in other folders, such as a classmate's.
+    """
+    notebooks = [path for path in files if kind(path) == ".ipynb"]
     if not notebooks:
-        raise CourseError("no notebook (.ipynb) was handed in")
-    submission.files = {n: c for n, c in files.items() if n.endswith(KINDS)}
-    # Of several notebooks, such as one of notes, the one with the most steps that are filled in.
-    best = max(sorted(notebooks, reverse=True), key=lambda name: filled(files[name]))
+        inner = " beside the zip in it: unpack that one" * any(kind(p) == ".zip" for p in files)
+        raise CourseError(f"no notebook (.ipynb) was handed in{inner}")
+
+    def depth(path: str) -> int:
+        return len(PurePosixPath(path).parts)
+
+    on_top = sorted(sorted(notebooks, reverse=True), key=depth)
+    best = max(on_top, key=lambda path: filled(files[path]))
+    folder = PurePosixPath(best).parent
+    rest = sorted(path for path in files if kind(path) in KINDS)
+    for path in sorted(rest, key=lambda path: (PurePosixPath(path).parent != folder, depth(path))):
+        submission.files.setdefault(PurePosixPath(path).name, files[path])
     for cell in cells_of(files[best]):
         enter(submission, cell)
 
@@ -170,15 +215,20 @@ def cells_of(notebook: bytes) -> list[dict]:
     return [cell for cell in cells if isinstance(cell, dict)]
 
 
-def filled(notebook: bytes) -> int:
-    """Return how many steps of a notebook are filled in; −1 where it cannot be read."""
+def filled(notebook: bytes) -> tuple[int, int, int]:
+    """Return how many steps a notebook has filled in, how many it has, and its own definitions.
+
+    The second tells of a notebook of notes, the third of answers that stand in new cells. Where it
+    cannot be read, all are −1.
+    """
     tried = Submission()
     try:
         for cell in cells_of(notebook):
             enter(tried, cell)
     except (CourseError, *DAMAGED):
-        return -1
-    return sum(not blank(source) for source in tried.cells.values())
+        return -1, -1, -1
+    steps, names = ([not blank(s) for s in part.values()] for part in (tried.cells, tried.defined))
+    return sum(steps), len(steps), sum(names)
 
 
 def legible(text: str) -> str:
@@ -187,12 +237,19 @@ def legible(text: str) -> str:
 
 
 def enter(submission: Submission, cell: dict) -> None:
-    """Enter one cell: of a step, of a name, or of the variant."""
+    """Enter one cell: of a step, of a name, of the variant, or a text of the student's own."""
     source = cell.get("source") or ""
     source = legible("".join(map(str, source)) if isinstance(source, list) else str(source))
     metadata = cell.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     step = metadata.get("step")
+    if cell.get("cell_type") == "markdown" and not step:
+        if heading := re.match(r"## (\d\.\d+) ", source):
+            submission.section = heading[1]
+        elif not blank(source):
+            before = submission.loose.get(submission.section)
+            texts = filter(None, (before, source))
+            submission.loose[submission.section] = "\n\n".join(texts)
     tags = str(metadata.get("tags"))
     if isinstance(step, str) and not any(tag in tags for tag in ("check", "given", "hint")):
         # Of duplicates, one that is filled in; a text that was split into cells is one again.
@@ -205,8 +262,8 @@ def enter(submission: Submission, cell: dict) -> None:
         for name in defines(source):
             if not blank(source) or name not in submission.defined:
                 submission.defined[name] = source
-        if named := re.search(r"""(?m)^VARIANT *= *["']([a-z]{6})["']""", source):
-            submission.variant = named[1]
+        if named := re.search(r"""(?m)^VARIANT *= *["'] *([A-Za-z]{6}) *["']""", source):
+            submission.variant = named[1].lower()
         for step, count in re.findall(r"""(?m)^hint\("\w+", "([\d.]+)", (\d)\)""", source):
             submission.hints[step] = max(int(count), submission.hints.get(step, 0))
 
@@ -265,9 +322,10 @@ def unlike(students: Iterable[Student], path: Path) -> None:
 
 
 def plain(text: str) -> str:
-    """Return a name's letters and digits, without case and accents."""
-    text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
-    return re.sub(r"[^a-z0-9]", "", text)
+    """Return a name's letters and digits of any script, without case and accents."""
+    text = unicodedata.normalize("NFKD", text).casefold()
+    letters = (letter for letter in text if not unicodedata.combining(letter))
+    return re.sub(r"[\W_]", "", "".join(letters))
 
 
 def owner(path: Path, students: list[Student]) -> Student | None:
@@ -306,9 +364,10 @@ def collected(folder: Path, students: list[Student]) -> Collected:
     latest: dict[Student, Path] = {}
     strangers, older = [], []
     for path in sorted(Path(folder).iterdir()):
-        if not (path.is_dir() or path.suffix in (".ipynb", ".zip")) or path.name.startswith("."):
+        if path.name.startswith("."):
             continue
-        student = owner(path, students)
+        is_read = path.is_dir() or kind(path.name) in (".ipynb", ".zip")
+        student = owner(path, students) if is_read else None
         if student is None:
             strangers.append(path.name)
         elif student not in latest:

@@ -23,6 +23,7 @@ from tools.assignments.laws import runs
 from tools.assignments.laws.common import Failed, Step, Trial, Verdict, judge, judge_law, pasted
 
 FILED = ("experiment", "project")  # kinds of steps that are marked by files
+OTHER = "the registration is another one than that of your first hand-in: tell your teacher why"
 ASK = "the grader ended in an error at this step; ask: it is not your fault until shown otherwise"
 # A result that is a teacher's alone has these fields.
 UNMARKED = dict.fromkeys(("mistake", "fingerprint", "grader", "level", "version", "time"), "")
@@ -102,8 +103,10 @@ def mark_step(
         elif handin.blank(code):
             verdict, status = Verdict(0.0, "nothing was handed in for this step"), "blank"
         elif step.kind == "law":
-            with sandbox.Answer(code, step.function, step.limits, level) as answer:
-                verdict = judge_law(step, answer.law, seed, *candidates(name, step))
+            tried = candidates(name, step)
+            limits = step.limits._replace(calls=sum(map(len, tried)))
+            with sandbox.Answer(code, step.function, limits, level) as answer:
+                verdict = judge_law(step, answer.law, seed, *tried)
         else:
             rng = np.random.default_rng(seed)
             with sandbox.of_step(step, code, level) as answer:
@@ -158,6 +161,11 @@ def digest(step: Step, submission: handin.Submission, name: str, letters: str) -
     return "-".join(hashlib.sha256(text).hexdigest()[:16] for text in texts)
 
 
+def work_of(result: dict) -> str:
+    """Return the part of a result's digest that is the student's work, "" for no digest."""
+    return result.get("digest", "").partition("-")[0]
+
+
 # --- results -------------------------------------------------------------------------------------
 
 
@@ -201,7 +209,12 @@ def mark(
     """
     from joblib import Parallel, delayed
 
-    known = latest(read_results(results))
+    every = read_results(results)
+    known = latest(every)
+    promised: dict[tuple[str, str], str] = {}
+    for result in every:
+        if "promise" in result:
+            promised.setdefault((result["student"], result["step"]), result["promise"])
     again = ("ask", "waiting") if experiment else ("ask",)
     results.parent.mkdir(parents=True, exist_ok=True)
 
@@ -214,7 +227,7 @@ def mark(
                 if before.get("digest") == own and before.get("status") not in again:
                     continue
                 # A law that was mended marks the same work again, which is no new trial.
-                new = before.get("digest", "").partition("-")[0] != own.partition("-")[0]
+                new = work_of(before) != work_of({"digest": own})
                 trial, needed = before.get("trial", 0) + new, trimmed(submission, step)
                 options = level, large, experiment
                 yield delayed(marked)(name, step.name, needed, student, own, trial, *options)
@@ -223,6 +236,11 @@ def mark(
     with results.open("ab") as file:
         file.truncate(len(whole_lines(results)))
         for result in pool(jobs()):
+            if "promise" in result:
+                first = promised.setdefault((result["student"], result["step"]), result["promise"])
+                if result["promise"] != first:
+                    parts = filter(None, (result["sentence"], OTHER))
+                    result |= {"changed": True, "sentence": "; ".join(parts)}
             line = handin.legible(json.dumps(result, ensure_ascii=False))
             file.write(f"{line}\n".encode())
             file.flush()
@@ -235,7 +253,7 @@ def trimmed(submission: handin.Submission, step: Step) -> handin.Submission:
         return submission
     files = submission.files if step.kind in FILED else {}
     cells = {step.name: submission.answer(step)}
-    return replace(submission, cells=cells, defined={}, files=files)
+    return replace(submission, cells=cells, defined={}, loose={}, files=files)
 
 
 def marked(name, step_name, submission, student, own, trial, level, large, experiment) -> dict:
@@ -252,12 +270,16 @@ def marked(name, step_name, submission, student, own, trial, level, large, exper
     if submission.variant and submission.variant != student.variant:
         result["foreign"] = submission.variant
     result["hints"] = submission.hints.get(step_name, 0)
+    if step.kind == "project":
+        file = module(name, "_claims").PROMISES.get(step_name)
+        if file in submission.files:
+            result["promise"] = hashlib.sha256(submission.files[file]).hexdigest()[:16]
     when = time.strftime("%Y-%m-%d %H:%M:%S")
     origin = {"student": student.student, "trial": trial, "time": when}
     return origin | result | {"digest": own, "version": version(name)}
 
 
-BY_HAND = ("student", "step", "points", "comment")
+BY_HAND = ("student", "step", "points", "comment", "work")  # the last: which work was read
 
 
 def hand_table(path: Path) -> list[dict[str, str]]:
@@ -268,16 +290,25 @@ def hand_table(path: Path) -> list[dict[str, str]]:
     lacking = [column for column in BY_HAND[:3] if column not in columns]
     if lacking:
         raise CourseError(
-            f"{path}, line 1, has no column {lacking[0]}: its columns are {', '.join(BY_HAND)}, "
-            "with commas between them; save it as CSV with commas"
+            f"{path}, line 1, has no column {lacking[0]}: its columns are "
+            f"{', '.join(BY_HAND[:4])}, with commas between them; save it as CSV with commas"
         )
     return lines
 
 
 def add_by_hand(path: Path, lines: list[dict[str, str]]) -> int:
-    """Add those lines whose student and step a table of marks by hand lacks; return how many."""
-    there = {(line["student"], line["step"]) for line in hand_table(path)} if path.exists() else ()
-    new = [line for line in lines if (line["student"], line["step"]) not in there]
+    """Add those lines whose student, step and work a table of marks by hand lacks; return how many.
+
+    A line without its work, which a teacher wrote, stands for every work.
+    """
+    there = {}
+    for line in hand_table(path) if path.exists() else ():
+        there.setdefault((line["student"], line["step"]), set()).add(line.get("work") or "")
+    new = [
+        line
+        for line in lines
+        if not {"", line["work"]} & there.get((line["student"], line["step"]), set())
+    ]
     before = path.read_text("utf-8-sig") if path.exists() else ""
     if not before.strip():
         handin.write_table(path, [BY_HAND, *([line.get(c, "") for c in BY_HAND] for line in new)])
@@ -293,7 +324,8 @@ def by_hand(path: Path, results: dict, name: str, students: Iterable = ()) -> di
     """Return the results with the marks that a teacher gave, a CSV student, step, points, comment.
 
     A mark by hand, of a manual step or after an appeal, takes the place of the grader's. It may
-    stand for those who have a result, and for all `students` of the roster.
+    stand for those who have a result, and for all `students` of the roster. A line that names the
+    work which was read counts for that work alone: a later text is to be read, too.
     """
     if not path.is_file():
         return results
@@ -314,8 +346,11 @@ def by_hand(path: Path, results: dict, name: str, students: Iterable = ()) -> di
                 raise ValueError(points)
         except (KeyError, TypeError, ValueError) as error:
             raise CourseError(f"{path}, line {number}: no such step or points: {error}") from None
+        before = merged.get((student, step.name), UNMARKED)
+        if (line.get("work") or work_of(before)) != work_of(before) and work_of(before):
+            continue  # another text was handed in since
         less = "read" if step.kind == "manual" else "wrong"
-        merged[student, step.name] = merged.get((student, step.name), UNMARKED) | {
+        merged[student, step.name] = before | {
             "student": student,
             "step": step.name,
             "of": step.points,

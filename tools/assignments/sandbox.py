@@ -24,12 +24,10 @@ import numpy as np
 
 from course_lib.errors import CourseError, unknown
 from tools.assignments import worker
-from tools.assignments.laws.common import Failed, Limits
+from tools.assignments.laws.common import ASKED, SMALL, Failed, Limits
 
 LEVELS = ("3", "2", "1")
 REPLY = 64 << 20  # bytes of one answer
-ASKED = 5_000  # candidates' evaluations in one call of a law step
-SMALL = 500  # numbers in an instance that a candidate evaluates, whose derivatives are naive
 BROUGHT = ("numpy", "numpy.libs", "scipy", "scipy.libs")
 WITH_TORCH = ("torch", "torch.libs", "torchgen", "functorch", "nvidia", "typing_extensions.py")
 WITH_TORCH += ("sympy", "mpmath")
@@ -172,7 +170,7 @@ class Answer:
             ) from None
         try:
             with self.watched(2 * self.budget + 60 * limits.torch):  # which is slow to import
-                bounds = {"memory": limits.memory << 20, "seconds": 4 * limits.seconds}
+                bounds = {"memory": limits.memory << 20, "seconds": limits.together}
                 self.say("start", code, torch=limits.torch, **bounds)
                 self.hear()
         except BaseException:
@@ -209,7 +207,7 @@ class Answer:
 
     def hear(self, candidate=None):
         """Return the value of the next answer; serve a candidate's evaluations before it."""
-        for _ in range(ASKED):
+        for _ in range(ASKED + 1):  # and the answer itself
             try:
                 header, value = worker.receive(self.process.stdout, REPLY)
                 kind = header.get("kind")
@@ -239,7 +237,8 @@ class Answer:
             self.kill()
             return Failed("end", "your code closed the channel for its answers")
         if code in (-signal.SIGXCPU, 128 + signal.SIGXCPU):
-            return Failed("late", "it used up its time on the processor")
+            most = self.limits.together
+            return Failed("late", f"all calls together took longer than {most} s of the processor")
         return Failed("end", "your code ended its own process, so that there is no answer")
 
     def kill(self, late: bool = False) -> None:

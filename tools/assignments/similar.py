@@ -72,12 +72,17 @@ def report(name: str, collected: Path, students: list, results: dict) -> list[st
     written: dict[str, set] = {}
     for student, submission in handin.works(collected, students):
         written[student.student] = set()
-        for step in (s for s in marking.module(name).STEPS if s.function):
-            own = grams(submission.answer(step)) - given
+        answers: dict[str, str] = {}  # a cell with several of them is one, of its own step
+        for step in filter(lambda s: s.function, marking.module(name).STEPS):
+            code = submission.answer(step)
+            if code not in answers or code == submission.cells.get(step.name):
+                answers[code] = step.name
+        for code, step_name in answers.items():
+            own = grams(code) - given
             taken = Counter(known[g] for g in own if g in known)
             if len(own) > FEW and taken.total() > SHARED * len(own):
                 ((file, _),) = taken.most_common(1)
-                lines.append(f"{student.student}: the answer to {step.name} is as in {file}")
+                lines.append(f"{student.student}: the answer to {step_name} is as in {file}")
             written[student.student] |= own - known.keys()
 
     # Runs of tokens that only a few share.

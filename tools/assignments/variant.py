@@ -46,6 +46,17 @@ def drawn(letters: str, name: str, below: int) -> int:
     return int.from_bytes(digest[:8], "big") % below
 
 
+def own(letters: str) -> str:
+    """Return a student's letters; raise ValueError for those that are given out, or for no code."""
+    code = letters.strip().lower()
+    if code == NOBODY or len(code) != len(NOBODY) or not {*code} <= {*LETTERS}:
+        raise ValueError(
+            f"VARIANT is {letters!r}: write your own six letters, which the roster has, into the "
+            "first code cell of the notebook, and run that cell"
+        )
+    return code
+
+
 def parameters(assignment: str, letters: str) -> A1 | A2 | A3 | A4 | A5 | A6:
     """Return the parameters of an assignment that follow from a student's code."""
 

@@ -236,7 +236,9 @@ check("A2", "2.5", eigenvalue_bracket)
 #
 # Hand in one zip with this notebook, `2.6.safetensors` (the arrays), `2.6.csv` (your numbers), `2.6.json`
 # (your prediction) and the figure `2.6.png`. The code writes the first three beside the notebook. The marker
-# computes your numbers again from your arrays and begins one run, drawn at random, again.
+# computes your numbers again from your arrays, and they must agree to $10^{-6}$. The marker also
+# begins one run, drawn at random, again, and the matrices must agree to 1 %. A zip may have 40 files and a
+# notebook of 5 MB.
 
 # %% tags=["answer"] step="2.6"
 PREDICTION = ""
@@ -247,7 +249,7 @@ def experiment(prediction, folder="."):
     from tools.assignments import variant
     from tools.assignments.laws import a2_experiment
 
-    own = variant.parameters("A2", VARIANT)
+    own = variant.parameters("A2", variant.own(VARIANT))
     text = a2_experiment.tokens(own)
     print(own)
     trained = {}
@@ -265,8 +267,10 @@ def experiment(prediction, folder="."):
 
 
 # %% tags=["given"]
-if len(PREDICTION) > 30:  # the experiment waits for the prediction
+if len(PREDICTION) > 30:  # letters: the experiment waits for the prediction
     claims = experiment(PREDICTION)
+else:
+    print("write a prediction of more than 30 letters first")
 
 # %% [markdown]
 # **Figure.** Left, the mean cosine of the frequent tenth and of the rare half for the three weights, a

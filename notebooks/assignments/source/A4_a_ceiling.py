@@ -277,7 +277,9 @@ check("A4", "4.5", fool)
 #
 # Hand in one zip with this notebook, `4.6.safetensors` (the arrays), `4.6.csv` (your numbers), `4.6.json`
 # (your prediction) and the figure `4.6.png`. The code writes the first three beside the notebook. The marker
-# computes your numbers again from your arrays and begins one run, drawn at random, again.
+# computes your numbers again from your arrays, and they must agree to $10^{-6}$. The marker also
+# begins one run, drawn at random, again, and the matrices must agree to 1 %. A zip may have 40 files and a
+# notebook of 5 MB.
 
 # %% tags=["answer"] step="4.6"
 PREDICTION = ""
@@ -288,7 +290,7 @@ def experiment(prediction, folder="."):
     from tools.assignments import variant
     from tools.assignments.laws import a4_experiment
 
-    own = variant.parameters("A4", VARIANT)
+    own = variant.parameters("A4", variant.own(VARIANT))
     text = a4_experiment.tokens(own)
     c = a4_experiment.bounds(own)
     p = a4_experiment.frequencies(text)
@@ -309,8 +311,10 @@ def experiment(prediction, folder="."):
 
 
 # %% tags=["given"]
-if len(PREDICTION) > 30:  # the experiment waits for the prediction
+if len(PREDICTION) > 30:  # letters: the experiment waits for the prediction
     claims, trained = experiment(PREDICTION)
+else:
+    print("write a prediction of more than 30 letters first")
 
 # %% [markdown]
 # **Figure.** Left, the three spectra, the sizes of `s` from the largest to the smallest, on two logarithmic

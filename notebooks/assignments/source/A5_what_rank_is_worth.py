@@ -298,7 +298,9 @@ check("A5", "5.5", restricted)
 #
 # Hand in one zip with this notebook, `5.6.safetensors` (the arrays), `5.6.csv` (your numbers), `5.6.json`
 # (your prediction) and the figure `5.6.png`. The code writes the first three beside the notebook. The marker
-# computes your numbers again from your arrays and begins one run, drawn at random, again.
+# computes your numbers again from your arrays, and they must agree to $10^{-6}$. The marker also
+# begins one run, drawn at random, again, and the matrices must agree to 1 %. A zip may have 40 files and a
+# notebook of 5 MB.
 
 # %% tags=["answer"] step="5.6"
 PREDICTION = ""
@@ -309,7 +311,7 @@ def experiment(prediction, folder="."):
     from tools.assignments import variant
     from tools.assignments.laws import a5_experiment
 
-    own = variant.parameters("A5", VARIANT)
+    own = variant.parameters("A5", variant.own(VARIANT))
     languages = a5_experiment.tokens(own)
     trained = {}
     claims = {}
@@ -329,8 +331,10 @@ def experiment(prediction, folder="."):
 
 
 # %% tags=["given"]
-if len(PREDICTION) > 30:  # the experiment waits for the prediction
+if len(PREDICTION) > 30:  # letters: the experiment waits for the prediction
     claims, trained = experiment(PREDICTION)
+else:
+    print("write a prediction of more than 30 letters first")
 
 # %% [markdown]
 # **Figure.** Two rows, one a language; two columns, Press' rank and the effective rank. Each panel has the rank on

@@ -125,9 +125,10 @@ check("A6", "6.1", analysis)
 # you. Lesson 36 measures everything as a share of the energy $\frac1N\sum_i\|w_i\|^2$, less what a round cloud has.
 #
 # The check draws 40 matrices of 400 words and 48 coordinates, a round cloud with one disease or none. Of all kinds
-# together, 36 must be named right. Each severity must rise with the dose, and one disease leaves the others below
+# together, 36 must be named right. Each severity must rise with the dose, with a rank correlation of 0.85 or more, and one disease leaves the others below
 # a quarter of its own. A rotation must change none of them, but for rogue dimensions, which it cures; the length of
-# all vectors and the order of the words change nothing. At the large size there are 100,000 words.
+# all vectors and the order of the words change nothing. At the large size there are 100,000 words. The check calls
+# your report some 300 times. A call has ten seconds, and all calls together have two minutes.
 #
 # Then name the disease of *your* checkpoint, which `own_checkpoint` makes from your letters, two cells below the
 # answer: take the sign `#` away from the last line of that cell. Write the name, "drift", "split", "rogue" or
@@ -170,7 +171,7 @@ def own_checkpoint():
     from tools.assignments import variant
     from tools.assignments.laws import a6_examination
 
-    return a6_examination.checkpoint(variant.parameters("A6", VARIANT))
+    return a6_examination.checkpoint(variant.parameters("A6", variant.own(VARIANT)))
 
 
 # report(*own_checkpoint())
@@ -261,7 +262,7 @@ def own_text():
     from tools.assignments import variant
     from tools.assignments.laws import a6_experiment
 
-    return a6_experiment.tokens(variant.parameters("A6", VARIANT))
+    return a6_experiment.tokens(variant.parameters("A6", variant.own(VARIANT)))
 
 
 def pilot(rate, strengths, seeds, measure):
@@ -299,13 +300,13 @@ check_registration()
 # ## 6.4 Run ●●○ (3 hours and some minutes of your machine's, 40 points)
 #
 # First tune. For the layer and for the baseline, list as many settings as you registered trials: the rate of
-# learning and two strengths, which are 0 for the baseline. `run` tries them with one seed of your pilot, takes the
+# learning and two strengths, which are 0 for the baseline and at least 0.001 for the layer. `run` tries them with one seed of your pilot, takes the
 # best setting of each, trains every registered seed with both, and writes `6.4.safetensors` (the matrices),
 # `6.4.csv` (your measures) and `6.4.json` (the trials, and which registration they belong to).
 #
 # The marker computes your measures again from your matrices, with your layer in a process that sees the contexts
-# and no target. It counts the runs against your registration. Then it trains one run of each kind, drawn at
-# random, again for 60 batches. A damaged run costs that run. A run too many is a changed registration.
+# and no target; they must agree to $10^{-5}$. It counts the runs against your registration. Then it trains one run of each kind, drawn at
+# random, again for 60 batches, where the matrices must agree to 1 %. A damaged run costs that run. A run too many is a changed registration.
 #
 # The table with your results is worth points for being complete, right and repeatable, not for an effect. "No
 # difference" has full marks.
@@ -331,12 +332,12 @@ def run(settings, folder="."):
         print("6.4.csv is there: these are its results")
         return a6_experiment.results(folder)
     registration = json.loads(Path(folder, "registration.json").read_text("utf-8"))
-    text = own_text()
-    layers = {"layer": Layer, "baseline": Plain}
-    seed, measure = registration["pilot_seeds"][0], registration["measure"]
     if problems := a6_experiment.unfit(settings, registration, METHODS):
         print("not yet:", *problems, sep="\n")
         return None
+    text = own_text()
+    layers = {"layer": Layer, "baseline": Plain}
+    seed, measure = registration["pilot_seeds"][0], registration["measure"]
     trials = {
         kind: a6_experiment.tried(layers[kind], text, settings[kind], seed, measure)
         for kind in layers
@@ -428,7 +429,7 @@ if CLAIM:
 # your page explains (2).
 #
 # At the end hand in one zip: this notebook, `registration.json`, `6.4.safetensors`, `6.4.csv`, `6.4.json`,
-# `claim.json`, `6.6.png` and `6.7.json`.
+# `claim.json`, `6.6.png` and `6.7.json`. A zip may have 40 files and a notebook of 5 MB.
 
 # %% tags=["given"]
 def rerun(folder, letters, seed):

@@ -234,7 +234,7 @@ def few_steps(f, rng):
             "more, and with a good start 40 at most"
         )
     more = steps - orthonormal(f, X, 1e-3)[1]
-    if more > 3:
+    if not 1 <= more <= 3:
         return f"from 10⁻³ to 10⁻¹¹ you take {more} steps; the error squares at each"
     return ""
 

@@ -28,6 +28,7 @@ STEPS = (
         (a6_examination.many_words,),
         "lesson 36, How ill is ill?",
         {"memory": "{} for 100,000 words: no table of pairs is needed"},
+        limits=Limits(calls=12),
         kind="project",
     ),
     Step(

@@ -24,13 +24,14 @@ from tools.assignments.laws.common import Failed, Limits, Verdict, array, judge
 
 PLAIN = Path(__file__).with_name("a6_plain.py").read_text("utf-8")
 LAYER = next(step for step in a6.STEPS if step.name == "6.3")
-TRAINING = Limits(60, 600, True)
+TRAINING = Limits(60, 600, True, a6_forms.SEEDS[1] + 3)  # as many runs as a claim may need
 COMPLETE, RIGHT, REPLICATED, TUNED = 0.2, 0.4, 0.3, 0.1  # shares of 6.4
 REGISTERED, DIAGNOSED = 0.6, 0.1  # of 6.1, 6.2: what is not the function's
 PAIRS = 3  # new pairs of runs on hidden text, whose mean is what 6.5 claims
 TRAINED = 16  # pairs that the marker trains at least: of fewer, two markings differ by more points
 DIGITS = 12  # of a difference: on some processors equal models are 1e-15 nats apart, by rounding
 FAR = 40_000  # tokens of the corpus between a student's own and the hidden ones
+PROMISES = {"6.1": "registration.json"}  # by step: the file that no later hand-in may change
 NO_VERDICT = "the answer cell has no VERDICT out of " + ", ".join(a6_examination.DISEASES)
 WISH = "a stopping rule changed after the fact makes p a wish"
 
@@ -75,7 +76,8 @@ def register(step, submission, level, variant, rng) -> Verdict:
 
 def examine(step, submission, level, variant, rng) -> Verdict:
     """Mark 6.2: the laws of the report, and the verdict on the variant's own checkpoint."""
-    said = re.search(r"""(?m)^VERDICT *= *["'](\w+)["']""", submission.answer(step))
+    cells = {submission.cells.get(step.name, ""), submission.answer(step)}
+    said = re.search(r"""(?m)^VERDICT *= *["'](\w+)["']""", "\n".join(cells))
     right = said and said[1] == a6_examination.sick(variant)[0]
     problem = f"VERDICT on your checkpoint is {said[1]!r}, and not right" if said else NO_VERDICT
     verdict = function(step, submission, level, rng)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tools.assignments.laws import a6_forms, runs
+from tools.assignments.laws import a6_forms, a6_registration, runs
 from tools.assignments.laws.a6_harness import WINDOW, predicted, trained
 from tools.assignments.laws.a6_layer import Definition
 from tools.assignments.laws.common import Failed
@@ -18,6 +18,7 @@ WORDS = 500  # of the vocabulary; number 0 is every other word
 HIDDEN = 4_000  # last tokens, on which the runs are measured
 RARE = 20  # times in the text at most: a rare word
 STEPS = 300
+DIVERGED = 1e8  # nats: the measure of a trial that ended in NaN or beyond
 ARRAYS = ("W", "A", "a", "bias", "W60")
 KINDS = ("layer", "baseline")
 
@@ -117,15 +118,29 @@ def unstamped(text: str) -> str:
 
 
 def tried(Layer, text, settings, seed: int, which: str) -> list[list[float]]:
-    """Return a line a trial: rate, the two strengths, the measure on the last tokens."""
-    return [
-        [rate, *strengths, run(Layer, text, strengths, rate, seed, which)[1]]
-        for rate, *strengths in settings
-    ]
+    """Return a line a trial: rate, the two strengths, the measure on the last tokens.
+
+    A trial that diverges has `DIVERGED` as its measure, which JSON holds and no trial chooses.
+    """
+    lines = []
+    for rate, *strengths in settings:
+        value = run(Layer, text, strengths, rate, seed, which)[1]
+        lines.append([rate, *strengths, value if abs(value) < DIVERGED else DIVERGED])
+    return lines
 
 
 def unfit(settings: dict, registration: dict, methods) -> list[str]:
-    """Return what of the settings and the layer is not as it was registered, or is not allowed."""
+    """Return what of the settings and the layer is not as it was registered, or is not allowed.
+
+    A registration that does not hold comes first: what is trained by it earns nothing.
+    """
+    try:
+        content = json.dumps(registration).encode()
+        registration = a6_registration.registered({"registration.json": content})
+    except Failed as failure:
+        return [failure.sentence]
+    if problems := a6_registration.faults(registration):
+        return problems
     count = registration["trials"]
     trials = {kind: [[*line, 0] for line in settings[kind]] for kind in KINDS}
     content = json.dumps(trials, default=float).encode()

@@ -31,7 +31,7 @@ def time(text: str) -> str:
 
 
 Number = Annotated[float, Field(gt=-1e9, lt=1e9)]
-Strength = Annotated[float, Field(ge=0, le=100)]
+Strength = Annotated[float, Field(ge=1e-3, le=100)]
 Zero = Annotated[float, Field(ge=0, le=0)]
 Rate = Annotated[float, Field(gt=0, le=1)]
 Seed = Annotated[int, Field(ge=1, le=10**6)]
@@ -68,8 +68,8 @@ class Trials(Form):
     """The trials of both kinds: rate, two strengths, measure."""
 
     layer: list[tuple[Rate, Strength, Strength, Number]] = Field(
-        description="a list of trials, each a rate above 0 and up to 1, two strengths from 0 to "
-        "100, the measure"
+        description="a list of trials, each a rate above 0 and up to 1, two strengths from "
+        "0.001 to 100, the measure"
     )
     baseline: list[tuple[Rate, Zero, Zero, Number]] = Field(
         description="a list of trials, each a rate above 0 and up to 1, two strengths that are 0, "

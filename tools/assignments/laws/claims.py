@@ -26,10 +26,16 @@ def mark(experiment, measured, step: str, files: dict[str, bytes], variant, rng,
     step: "1.6"; files: by name; variant: the student's; rng: draws the run that is begun again;
     text: the variant's tokens, None to load them.
     """
+    sentences: list[str] = []
     try:
-        arrays, claims = weights(step, files), claimed(step, files, experiment.NUMBERS)
+        arrays = weights(step, files)
     except Failed as failure:
         return Verdict(0.0, failure.sentence, "files", failure.kind)
+    try:
+        claims = claimed(step, files, experiment.NUMBERS)
+    except Failed as failure:
+        claims = None
+        sentences.append(failure.sentence)
     names = {experiment.name(*run): run for run in experiment.runs(variant)}
     if arrays and not {key.partition("/")[0] for key in arrays} & names.keys():
         return Verdict(0.0, "these runs are of another variant than yours", "variant", "variant")
@@ -37,14 +43,13 @@ def mark(experiment, measured, step: str, files: dict[str, bytes], variant, rng,
     whole = {n: {k: arrays[f"{n}/{k}"] for k in needed} for n in names if has(arrays, n, needed)}
     missing = sorted(names.keys() - whole.keys())
     share = COMPLETE * len(whole) / len(names)
-    sentences = (
-        [f"{len(missing)} of {len(names)} runs are missing, as {missing[0]}"] if missing else []
-    )
+    if missing:
+        sentences.append(f"{len(missing)} of {len(names)} runs are missing, as {missing[0]}")
     text = experiment.tokens(variant) if text is None else text
 
     # The claimed numbers, from the arrays.
     wrong = {}
-    for name in sorted(whole):
+    for name in sorted(whole) if claims is not None else ():
         try:
             numbers = measured(whole[name], text, names[name])
         except (ValueError, IndexError, np.linalg.LinAlgError) as error:
@@ -54,7 +59,8 @@ def mark(experiment, measured, step: str, files: dict[str, bytes], variant, rng,
             said = claims.get(name, {}).get(what, float("nan"))
             if not abs(said - value) <= TOLERANCE + 1e-4 * (what == "contradicted"):
                 wrong[name] = f"{name}: {what} is {value:.6f} by your arrays, you say {said:.6f}"
-    share += RIGHT * (len(whole) - len(wrong)) / len(names)
+    if claims is not None:
+        share += RIGHT * (len(whole) - len(wrong)) / len(names)
     sentences += list(wrong.values())[:3]
 
     # One run, begun again: training it to its end takes long, and processors differ by more there.
@@ -112,11 +118,13 @@ def weights(step: str, files) -> dict[str, np.ndarray]:
 
 def claimed(step: str, files, numbers) -> dict[str, dict[str, float]]:
     """Return the claimed numbers by run; raise Failed where there is no readable table."""
+    if f"{step}.csv" not in files:
+        raise Failed("missing", f"{step}.csv was not handed in")
     try:
-        lines = csv.DictReader(io.StringIO(files[f"{step}.csv"].decode()))
+        lines = csv.DictReader(io.StringIO(files[f"{step}.csv"].decode("utf-8-sig")))
         return {line["run"]: {n: float(line[n]) for n in numbers} for line in lines}
     except KeyError as error:
-        raise Failed("missing", f"{step}.csv is missing or has no {error}") from None
+        raise Failed("damaged", f"{step}.csv has no column {error}") from None
     except (ValueError, TypeError, csv.Error) as error:
         raise Failed("damaged", f"{step}.csv cannot be read: {error}") from None
 

@@ -13,6 +13,8 @@ import numpy as np
 
 DRAWS = 3  # instances of each small law
 COMPARED = 20_000  # numbers; larger instances are not compared with known mistakes
+ASKED = 5_000  # a law's evaluations of one candidate
+SMALL = 500  # numbers in an instance that a candidate evaluates, whose derivatives are naive
 
 
 class Failed(Exception):
@@ -24,11 +26,20 @@ class Failed(Exception):
 
 
 class Limits(NamedTuple):
-    """The limits of one call: seconds, MB beside the interpreter's own, with PyTorch or without."""
+    """The limits of one call: seconds, MB beside the interpreter's own, with PyTorch or without.
+
+    calls: how many calls may take their whole time; all together may take no longer.
+    """
 
     seconds: int = 10
     memory: int = 400
     torch: bool = False
+    calls: int = 4
+
+    @property
+    def together(self) -> int:
+        """Return the seconds of the processor that all calls may take together."""
+        return self.seconds * self.calls
 
 
 class Mistake(NamedTuple):

@@ -15,7 +15,17 @@ from pathlib import Path
 import numpy as np
 from scipy import linalg, special
 
-from tools.assignments.laws.common import Failed, Limits, Step, Verdict, judge, judge_law, pasted
+from tools.assignments.laws.common import (
+    ASKED,
+    SMALL,
+    Failed,
+    Limits,
+    Step,
+    Verdict,
+    judge,
+    judge_law,
+    pasted,
+)
 
 CELL = "your cell"  # in the place of a file's name
 PACKAGES = {*sys.stdlib_module_names, "numpy", "scipy"}  # which the marker has, too
@@ -122,14 +132,20 @@ def timed(limits: Limits):
 
 def limited(f, limits: Limits):
     """Return the function under the limits of its step; beyond them Failed is raised."""
+    spent = 0.0
 
     def call(*arguments):
+        nonlocal spent
         begin = time.perf_counter()
         before = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
         with told(), timed(limits), bounded(limits):
             value = f(*arguments)
-        if time.perf_counter() - begin > limits.seconds:  # where nothing could stop it
+        seconds = time.perf_counter() - begin
+        spent += seconds
+        if seconds > limits.seconds:  # where nothing could stop it
             raise Failed("late", f"it took longer than {limits.seconds} s")
+        if spent > limits.together:
+            raise Failed("late", f"all calls together took longer than {limits.together} s")
         if not all(
             np.array_equal(a, b, True)
             for a, b in zip(arguments, before, strict=True)
@@ -175,16 +191,33 @@ def judged(step: Step, f, candidates=(), known=(), large: bool = True) -> Verdic
     """
     rng = np.random.default_rng()
     try:
-        answer = limited(alone(step, f), step.limits)
+        limits = step.limits
+        if candidates:
+            limits = limits._replace(calls=sum(map(len, candidates)))
+        answer = limited(alone(step, f), limits)
         if not candidates:
             return judge(step, answer, rng, known, large)
 
         def law(candidate, seed):
-            return answer(candidate, np.random.default_rng(seed))
+            return answer(asked(candidate), np.random.default_rng(seed))
 
         return judge_law(step, law, int(rng.integers(1 << 30)), *candidates)
     except Failed as failure:  # of the cell itself
         return Verdict(0.0, failure.sentence)
+
+
+def asked(candidate):
+    """Return a candidate under the marker's bounds: NaN for a large instance, so many calls."""
+    count = 0
+
+    def call(*arguments):
+        nonlocal count
+        count += 1
+        if count > ASKED:
+            raise Failed("asked", f"it evaluates the candidate more than {ASKED:,} times")
+        return float("nan") if sum(map(np.size, arguments)) > SMALL else candidate(*arguments)
+
+    return call
 
 
 def hint(assignment: str, name: str, count: int) -> None:
