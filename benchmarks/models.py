@@ -13,6 +13,7 @@ from itertools import chain, groupby
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 from tqdm import tqdm
 
 from benchmarks.floor import limits
@@ -120,9 +121,10 @@ class Recurrent(Training):
         output = max(1, self.components) * self.vocabulary * size
         latent = self.components * last * (size + 1)
         stored = layers + self.vocabulary * size + latent
+        again = 1 - 1 / self.length  # the first word's reading is among the passes
         return Work(
             6 * (layers + output + latent) - 2 * recurrent / self.length,
-            2 * recurrent / self.batch * PRECISIONS[precision] / 4,
+            2 * recurrent * again / self.batch * PRECISIONS[precision] / 4,
             PASSES * stored / (self.batch * self.length),
         )
 
@@ -194,16 +196,20 @@ class Encoded(Training):
     def work(self, precision: str) -> Work:
         """6 operations a token for each weight of a product; the handed-in state has no gradient.
 
-        The recurrent matrices are those that every time step reads anew.
+        The recurrent matrices are those that every time step reads anew. An RHN has several in one
+        parameter, of which the first reads the handed-in state.
         """
         with torch.device("meta"):
             named = self.encoder().named_parameters()
-            matrices = {n: p.numel() for n, p in named if p.dim() > 1 and n != "bias"}
-        recurrent = sum(count for name, count in matrices.items() if name.startswith("recurrent"))
-        weights = sum(matrices.values()) + self.vocabulary * self.size
+            matrices = {n: p for n, p in named if p.dim() > 1 and n != "bias"}
+        read = [matrix for name, matrix in matrices.items() if name.startswith("recurrent")]
+        recurrent = sum(matrix.numel() for matrix in read)
+        handed = sum((matrix[0] if matrix.dim() == 3 else matrix).numel() for matrix in read)
+        weights = sum(p.numel() for p in matrices.values()) + self.vocabulary * self.size
+        again = 1 - 1 / self.length  # the first word's reading is among the passes
         return Work(
-            6 * weights - 2 * recurrent / self.length,
-            2 * recurrent / self.batch * PRECISIONS[precision] / 4,
+            6 * weights - 2 * handed / self.length,
+            2 * recurrent * again / self.batch * PRECISIONS[precision] / 4,
             PASSES * weights / (self.batch * self.length),
         )
 
@@ -223,20 +229,27 @@ class CacheCase:
     theta: float = 1.0
     weight: float = 0.1
 
+    @property
+    def alike(self) -> "CacheCase":
+        """Return the case with as many tokens for both, by which memory is compared."""
+        return replace(self, tokens=dict.fromkeys(KINDS, self.tokens["course"]))
+
     def stepper(self, kind, precision, device):
         torch.manual_seed(1)
         layer = Softmax(FullWords(self.vocabulary, self.size)).to(device).eval()
         count = self.tokens[kind] + self.window * (kind == "plain")  # it skips a window
         hidden, target = torch.randn(count, self.size) * 0.05, zipf_text(self.vocabulary, count)
         hidden, target = hidden.to(device), target.to(device)
+        seen = (
+            F.one_hot(target[: self.window], self.vocabulary).float() if kind == "plain" else None
+        )
 
         @torch.no_grad()
         def step():
             if kind == "plain":
                 return plain_cache(
-                    hidden, layer.words.weight, layer.bias, target, self.window, self.theta,
-                    self.weight,
-                )  # fmt: skip
+                    hidden, layer.words.weight, layer.bias, target, seen, self.theta, self.weight
+                )
             nll, _ = layer(hidden, target, reduction="none")
             found = cache.Predictions(-nll, hidden, target)
             cached = cache.cache_probability(found, self.window, self.theta)
@@ -382,9 +395,9 @@ def models(
 
     "tokens/s", "plain": of the course's and of the plain form, medians of alternating steps;
     "over plain": the ratio of the two speeds in each round;
-    "floor": tokens/s that the machine allows, median of one before all rounds and one in each;
-    "MB", "plain MB": `peak_memory`;
-    "launches", "plain launches": operators that a step starts;
+    "floor": tokens/s that the machine allows, the median of one in each round;
+    "MB", "plain MB": `peak_memory`, for as many tokens;
+    "launches", "plain launches": operators that a step starts, for as many tokens as ours;
     "where": shares of the course's step by operator.
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
@@ -399,7 +412,7 @@ def models(
                 steps["course"]()
         # A virtual machine's rates change within seconds, so the floor is measured in each round.
         work = case.work(precision)
-        floors = [limits(precision, device).seconds(work)]
+        floors = []
         steps["floor"] = lambda: floors.append(limits(precision, device).seconds(work))
         seconds = alternating(steps, rounds)
         times = where(steps["course"], device)
@@ -407,17 +420,19 @@ def models(
         del steps
         speed = {kind: case.tokens[kind] / seconds[kind] for kind in KINDS}
         over = seconds.ratios("plain", "course")
-        memory = {kind: peak_memory(case, kind, precision, device, threads) for kind in KINDS}
+        alike = getattr(case, "alike", case)
+        memory = {kind: peak_memory(alike, kind, precision, device, threads) for kind in KINDS}
+        longer = case.tokens["course"] / case.tokens["plain"]
         return {
             "model": name,
             "tokens/s": speed["course"],
             "plain": speed["plain"],
-            "over plain": [r * case.tokens["course"] / case.tokens["plain"] for r in over],
-            "floor": 1 / statistics.median(floors),
+            "over plain": [ratio * longer for ratio in over],
+            "floor": 1 / statistics.median(floors[-rounds:]),  # without those of warming up
             "MB": memory["course"],
             "plain MB": memory["plain"],
             "launches": started["course"],
-            "plain launches": started["plain"],
+            "plain launches": round(started["plain"] * longer),
             "where": times,
             "reference": case.reference and asdict(case.reference),
             **conditions(device, seconds),
@@ -497,13 +512,14 @@ def measured(names: list[str], precision: str, rounds: int, layers: bool = True)
 
     A row that failed has only its name and, under "failed", the reason.
 
-    Dynamic evaluation has no row in tf32, because the course computes it in full float32;
-    CourseError where it alone is asked for.
+    The cache and dynamic evaluation have a row in fp32 only, because the course computes them in
+    full float32; CourseError where they alone are asked for.
     """
-    if precision == "tf32":
-        others = [name for name in names if not isinstance(MODELS[name], DynamicCase)]
+    if precision != "fp32":
+        others = [n for n in names if not isinstance(MODELS[n], (CacheCase, DynamicCase))]
         if names and not others:
-            raise CourseError(f"{names[0]} is computed in full float32 and has no row in tf32")
+            told = f"{names[0]} is computed in full float32 and has no row in {precision}"
+            raise CourseError(told)
         names = others
     methods = list(METHODS) if layers else []
     rows = chain(models(names, precision, rounds), output_layers(methods, precision, rounds))

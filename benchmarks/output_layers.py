@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from benchmarks.floor import limits
 from benchmarks.launches import where
 from benchmarks.timing import alternating, conditions, in_a_process, undisturbed, zipf_text
-from benchmarks.work import Work
+from benchmarks.work import Work, timed
 from course_lib import machine, rivals
 from course_lib.output_layers import (
     AdaptiveSoftmax,
@@ -273,21 +273,19 @@ def _stepper(name, naive, precision, shape, whole, device="cpu"):
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, fused=True) if whole else None
 
     def step():
-        with torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"):
-            loss = model(given, target)
-        loss.backward()
+        loss = model(given, target)
+        with torch.autocast(device, enabled=False):
+            loss.backward()
         if optimizer:
             nn.utils.clip_grad_norm_(model.parameters(), 0.25)
             optimizer.step()
         model.zero_grad()
         given.grad = None
-        if device != "cpu":
-            torch.cuda.synchronize()
 
     held = sum(p.numel() * p.element_size() for p in model.parameters())
     if not whole:
         held += given.numel() * given.element_size()
-    return step, held
+    return timed(step, precision, device), held
 
 
 def softmax_work(vocabulary: int, positions: int) -> Work:

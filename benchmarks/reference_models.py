@@ -42,7 +42,8 @@ class PlainLSTM(nn.Module):
             x, last = self._layer(lstm, x, state[layer] if state else None)
             new.append(last)
         hidden = locked_dropout(x, 0.4 * drop)
-        penalty = 2 * hidden.square().mean() + (x[1:] - x[:-1]).square().mean()
+        changes = (x[1:] - x[:-1]).square()  # none in a segment of one row
+        penalty = 2 * hidden.square().mean() + changes.sum() / max(1, changes.numel())
         loss = self._mixture(hidden, target) if self.components else self._softmax(hidden, target)
         return loss + penalty if drop else loss, new
 
@@ -284,13 +285,14 @@ def _shift(x: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def plain_cache(hidden, words, bias, target, window, theta, weight, length=70) -> float:
+def plain_cache(hidden, words, bias, target, seen, theta, weight, length=70) -> float:
     """Return Σ −log p of the words after the first `window`, taken one at a time.
 
     Every past word has a one-hot row, as in pointer.py of the released AWD-LSTM.
-    hidden: (L, d); words: (N, d); target: (L,).
+    hidden: (L, d); words: (N, d); target: (L,); seen: (window, N), the rows of the first words.
     """
-    one_hot, total = F.one_hot(target, len(words)).float(), 0.0
+    window, total = len(seen), 0.0
+    one_hot = torch.cat([seen, F.one_hot(target[window:], len(words)).float()])
     for start in range(window, len(target), length):
         part = slice(start, start + length)
         probabilities = F.linear(hidden[part], words, bias).softmax(-1)

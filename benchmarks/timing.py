@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from benchmarks.work import timed
 from course_lib import machine
 from course_lib.errors import CourseError
 from course_lib.models import LanguageModel, VariationalLSTM, detach
@@ -71,17 +72,15 @@ def stepper(kind: str, precision: str, vocabulary: int, device: str = "cpu") -> 
 
     def step():
         nonlocal state
-        with torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"):
-            loss, state = model(text[:-1], state, text[1:])
+        loss, state = model(text[:-1], state, text[1:])
         state = detach(state)
-        (loss * LENGTH).backward()
+        with torch.autocast(device, enabled=False):
+            (loss * LENGTH).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 5.0)
         optimizer.step()
         optimizer.zero_grad()
-        if device != "cpu":
-            torch.cuda.synchronize()
 
-    return step
+    return timed(step, precision, device)
 
 
 def machine_kind(device: str = "cpu") -> str:

@@ -114,8 +114,7 @@ class Orthogonality(_FactorRegularizer):
 
         λ₁‖UᵀU−I‖²_F + λ₂‖VᵀV−I‖²_F + λ₃‖UᵀU−I‖²₂ + λ₄‖VᵀV−I‖²₂
 
-    λ₁ … λ₄ are the fields in this order; the paper searches each in {0.01, 0.1, 1, 10}. A term of
-    weight 0 is not computed.
+    λ₁ … λ₄ are the fields in order; the paper searches {0.01, 0.1, 1, 10}. Weight 0 costs nothing.
 
     All terms of U together cost two products of N d²: one forms G = UᵀU − I, one its gradient.
     The spectral norm is ‖G v‖, from below, with v from a few power iterations on the d × d matrix
@@ -209,8 +208,7 @@ class ExponentialPrior(_SpectrumPrior):
     """weight · Σ_k (σ_(k) − c₁ exp(−c₂ k^γ))², where k counts the σ in decreasing order.
 
     The paper searches the weight in {0.1, 1, 10, 100}, names no c₁, c₂, γ, and prefers this prior
-    on small corpora.
-    Source: wang2020, section 4.2.
+    on small corpora. Source: wang2020, section 4.2.
     """
 
     weight: NonNegative
@@ -227,8 +225,7 @@ class ExponentialPrior(_SpectrumPrior):
 class PolynomialPrior(_SpectrumPrior):
     """weight · Σ_k (σ_(k) − c₁ k^−γ)², where k counts the σ in decreasing order.
 
-    The paper prefers this prior on large corpora; the fields are those of `ExponentialPrior`.
-    Source: wang2020, section 4.2.
+    wang2020, section 4.2, prefers it on large corpora; the fields are those of `ExponentialPrior`.
     """
 
     weight: NonNegative

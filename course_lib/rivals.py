@@ -68,6 +68,11 @@ def quickest_equal(
     return ways[_NAMES[question]]
 
 
+def forget() -> None:
+    """Forget what was taken in this process, so that the choices of a checkpoint count."""
+    _NAMES.clear()
+
+
 def _with_gradients(way: Callable[..., Tensor], arguments) -> list[Tensor]:
     """Return the value and its gradients, when the device has finished them."""
     leaves = [a if a is None else a.detach().requires_grad_(a.requires_grad) for a in arguments]
@@ -114,9 +119,10 @@ def softmax_loss(own: Callable, x: Tensor, matrix, bias, log_weights, target, dt
 def computed(way: Callable, x, matrix, bias, log_weights, target, dtype) -> Tensor:
     """Return a way's loss with products in `dtype`, and 0 where no target counts, not 0 / 0."""
     counts = (target != IGNORE).any()
+    some = 0 if bias is None else bias.argmax()  # a word whose bias is not −∞: 0 · ∞ is NaN
     tensors = [t if t is None else t.to(dtype) for t in (x, matrix, bias)]
     with torch.autocast(x.device.type, enabled=False):
-        return way(*tensors, log_weights, target.where(counts, 0)) * counts
+        return way(*tensors, log_weights, target.where(counts, some)) * counts
 
 
 def by_table(x, matrix, bias, log_weights, target) -> Tensor:

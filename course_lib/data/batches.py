@@ -16,8 +16,7 @@ def columns(
 
     Column j is tokens[j n : (j + 1) n], and the remainder is dropped.
 
-    where: what the CourseError calls the split if a column has fewer than two tokens, one to read
-        and one to predict.
+    where: what the CourseError calls the split if a column has fewer than two tokens.
     before: the id that the first token is predicted from; with it n = (L + 1) // batch.
     """
     text = tokens if before is None else torch.cat([tokens.new_tensor([before]), tokens])

@@ -121,8 +121,7 @@ class Corpus(ThreeSplits, WordEncoding):
     """Word ids of the three splits, 1-D int64; `words[i]` is the word with id i.
 
     Line ends are the word `<eos>`; ids are given in order of first appearance in train, valid,
-    test, or by falling frequency where that is asked for. `sha256` holds, by split, the digest of
-    the text that was read.
+    test, or by falling frequency where that is asked for. `sha256` has the digest of each split.
     """
 
     name: str

@@ -182,13 +182,12 @@ def dynamic_perplexity(
     settings: η = `rate`, λ = `decay`, ε = `epsilon` and `length` of a segment.
 
     The mean is of the tensors' own means, as in the code that made the paper's figures. A bias
-    vector counts for as much as a matrix and has larger gradients. The same λ therefore pulls a
-    matrix back several times less than with the mean of all numbers, which the paper suggests.
+    counts for as much as a matrix and has larger gradients. The same λ therefore pulls a matrix
+    back several times less than with the mean of all numbers, which the paper suggests.
 
-    The released code once took the root of the *sum* of the squares over the segments; now it takes
-    that of their mean, as here. An ε and an η for the sum are to be divided by the root of the
-    number of segments. A λ of that time, whose mean was a sum over the tensors, is to be divided by
-    their number.
+    The released code once took the root of the *sum* of the squares over the segments. Divide an ε
+    and an η for the sum by the root of the number of segments. The mean of λ was a sum over tensors
+    at that time: divide a λ for it by the number of tensors.
     """
     steps = losses(model, tokens, eos, squares, **settings)
     pieces = -(-len(tokens) // settings.get("length", SEGMENT))

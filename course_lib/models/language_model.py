@@ -90,7 +90,6 @@ class OutputModel(nn.Module):
         soft = None
         if objective.needs_soft_targets:  # ỹ ∝ exp(E E_y / τ), E the input embedding
             soft = self.words.factors(self.words(target.flatten().clamp(min=0)))
-            soft = tuple(part if objective.gradient else part.detach() for part in soft)
         loss, nll = self.output_layer(hidden, target, objective, soft)
         if self.training:
             tokens = tokens.masked_fill(target == IGNORE, IGNORE)

@@ -201,11 +201,13 @@ class BlockedLoss:
     def _rows_of_logits(self, group: Group) -> int:
         """Return how many rows of logits a block of the group may have."""
         tensors = 2 - self._in_place(group)  # logits, and probabilities where they have their own
-        tensors += 2 * (self.options.transform is not None)  # about what its backward pass keeps
+        tensors += 4 * (self.options.transform is not None)  # at most, what its backward pass keeps
         tensors += 4 * group.objective.needs_soft_targets  # their logits and, at most, three others
-        words = group.columns[1] - group.columns[0]
         number = self.options.dtype if self.narrow else self.real
-        fitting = self.options.scratch.limit // (tensors * words * number.itemsize)
+        wide = tensors * number.itemsize
+        if self.options.dtype != number:  # the product itself, and what a gate lets through
+            wide += self.options.dtype.itemsize * (1 + (self.options.gate is not None))
+        fitting = self.options.scratch.limit // (wide * (group.columns[1] - group.columns[0]))
         rows = ROWS.get(self.target.device.type, ROWS["cpu"])
         if number.itemsize == 2:
             rows = max(rows, self.inputs.x.shape[:2].numel() // 4)  # a quarter of all

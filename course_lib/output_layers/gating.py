@@ -28,8 +28,7 @@ class GradientGating(OutputLayer):
 
     The paper counts over the last K steps, which takes N·K numbers. Here a is an exponential
     average with the same horizon, which takes N. The targets of all processes are counted; where
-    `micro_batches` calls make an update, each stands for the whole.
-    Source: Yu et al. 2022.
+    `micro_batches` calls make an update, each stands for the whole. Source: Yu et al. 2022.
     """
 
     @checked

@@ -90,6 +90,8 @@ def chunked_loss(
     elif gate is not None:
         raise ValueError("a gate looks at all words and cannot act on groups of them")
     check_soft(soft, [group.objective for group in groups], len(x), len(matrix))
+    if soft and not any(g.objective.needs_soft_targets and g.objective.gradient for g in groups):
+        soft = soft[0].detach(), soft[1].detach()  # else zeros would be made as their gradients
     # The walk over the blocks, as one function of autograd.
     options = Options(
         groups=groups,

@@ -44,7 +44,7 @@ def arranged_products(matrix: Tensor, rows: int, block: int) -> list[Callable[[T
     block: the m of one of them.
 
     Two arranged copies of M must be small beside all logits, so there are at least 8 d rows. Which
-    way is quicker the processor decides, so the first call of a size measures `TALL` rows.
+    way is quicker the processor decides, so the first call of a size measures up to `TALL` rows.
     """
     words, size = matrix.shape
     few = rows < 8 * size or rows * matrix.numel() < LARGE
@@ -53,7 +53,7 @@ def arranged_products(matrix: Tensor, rows: int, block: int) -> list[Callable[[T
 
     # Nothing is made for an answer that is known.
     arrange = cache(lambda: [arranged(matrix, block), arranged(matrix.T, block)])
-    zeros = cache(lambda: [matrix.new_zeros(TALL, width) for width in (size, words)])
+    zeros = cache(lambda: [matrix.new_zeros(min(TALL, block), n) for n in (size, words)])
 
     def plain(x, g):
         return torch.mm(x, matrix.T, out=g), rows_times(g, matrix)

@@ -20,9 +20,11 @@ from course_lib.output_layers import (
     FRESH,
     IGNORE,
     AdaptiveSoftmax,
+    AdversarialSoftmax,
     AugmentedLoss,
     CrossEntropy,
     FullWords,
+    GatedSoftmax,
     GeneralizedSigSoftmax,
     LabelSmoothing,
     Objective,
@@ -387,14 +389,14 @@ def test_a_sum_needs_the_logits_if_a_term_does():
     [
         (CrossEntropy(), False, 1),
         (LabelSmoothing(), False, 2),
-        (CrossEntropy(), True, 4),
+        (CrossEntropy(), True, 6),
         (AugmentedLoss(), False, 6),
     ],
 )
 def test_a_block_keeps_within_the_limit_of_its_memory(monkeypatch, objective, transform, tensors):
     """The limit changes the number of blocks, not the result; one row is always allowed.
 
-    A transform is supposed to keep two tensors of its own beside logits and probabilities. Soft
+    A transform is supposed to keep four tensors of its own beside logits and probabilities. Soft
     targets have four: their logits, a gradient for each kind of logits, and one of these weighted.
     On a GPU probabilities do not overwrite the logits.
     """
@@ -615,6 +617,48 @@ def test_two_curves_in_one_transform_do_not_overwrite_each_other():
         loss, _ = layer(hidden, target)
         torch.testing.assert_close(loss, expected)
         torch.testing.assert_close(torch.autograd.grad(loss, leaves), wanted)
+
+
+@pytest.mark.parametrize("gradient", [False, True])
+def test_soft_targets_that_take_no_gradient_get_no_zeros(gradient):
+    """They would be as large as all words, and be added to the embedding in each step."""
+    x, matrix = torch.randn(7, 1, 3, requires_grad=True), torch.randn(9, 3, requires_grad=True)
+    soft = torch.randn(7, 2, requires_grad=True), torch.randn(9, 2, requires_grad=True)
+    objective = CrossEntropy() + AugmentedLoss(0.5, 2.0, gradient)
+    target = torch.randint(9, (7,))
+    chunked_loss(x, matrix, target, objective=objective, soft=soft)[0].backward()
+    assert [part.grad is not None for part in soft] == [gradient] * 2
+    assert x.grad is not None and matrix.grad is not None
+
+
+def scratch_of(layer) -> int:
+    """The bytes that a layer's blocks have taken."""
+    frames = (tensor for frame in layer.scratch._frames for tensor in frame._memory.values())
+    return sum(tensor.numel() * tensor.element_size() for tensor in frames)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        Softmax,
+        AdversarialSoftmax,
+        GatedSoftmax,
+        SigSoftmax,
+        GeneralizedSigSoftmax,
+        PiecewiseLinearSoftmax,
+    ],
+)
+def test_a_block_takes_no_more_than_its_memory(kind, dtype, device):
+    torch.manual_seed(0)
+    layer = kind(FullWords(500, 8)).to(device)
+    layer.scratch = BlockScratch(200_000)
+    hidden = torch.randn(600, 8, device=device, requires_grad=True)
+    target = torch.randint(500, (600,), device=device)
+    with torch.autocast(hidden.device.type, dtype, enabled=dtype != torch.float32):
+        layer(hidden, target)[0].backward()
+    if hidden.device.type == "cpu":  # a GPU's memory is its allocator's
+        assert 0.3 * layer.scratch.limit < scratch_of(layer) <= layer.scratch.limit
 
 
 def test_frames_are_the_same_in_every_block_and_no_two_share_memory():

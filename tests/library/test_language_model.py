@@ -85,12 +85,8 @@ def test_soft_targets_take_a_gradient_only_where_the_loss_gives_one(gradient):
     """Else a step would add N × d zeros to the gradient of the input embedding."""
     objective = CrossEntropy() + AugmentedLoss(0.5, 2.0, gradient)
     model = tiny(tied=False, objective=objective)
-    seen = []
-    forward = model.output_layer.forward
-    model.output_layer.forward = lambda *given: seen.append(given[3]) or forward(*given)
     tokens, target = torch.randint(13, (2, 4, 2))
     model(tokens, target=target).loss.backward()
-    assert [part.requires_grad for part in seen[0]] == [gradient, gradient]
     read = torch.zeros(13, dtype=bool).index_fill(0, tokens.flatten(), True)
     others = model.words.weight.grad[~read].abs().sum()
     assert (others > 0) == gradient and model.words.weight.grad[read].abs().sum() > 0

@@ -140,6 +140,17 @@ def test_a_choice_with_all_bits_is_not_that_of_tf32(monkeypatch):
     assert len(starters) == 2
 
 
+def test_a_checkpoint_s_choice_counts_after_others_were_taken(monkeypatch):
+    take(monkeypatch, "rival")
+    x = torch.ones(5, 2, requires_grad=True)
+    ways = {"own": square, "rival": lambda x: x * x}
+    assert rivals.quickest_equal("squares", ways, x.dtype, x) is ways["rival"]
+    take(monkeypatch, "own")  # as a checkpoint says
+    assert rivals.quickest_equal("squares", ways, x.dtype, x) is ways["rival"]
+    rivals.forget()
+    assert rivals.quickest_equal("squares", ways, x.dtype, x) is square
+
+
 def test_a_choice_that_is_not_here_gives_way_to_our_own(monkeypatch):
     """A checkpoint may name a kernel that another machine had."""
     take(monkeypatch, "QuACK")
@@ -202,7 +213,8 @@ def test_without_any_target_the_loss_is_0_by_every_kernel(monkeypatch, rehearsed
     monkeypatch.setattr(rivals, "LARGE", 1)
     take(monkeypatch, name if name != "torch" or hasattr(F, "linear_cross_entropy") else "table")
     layer, hidden, target = problem()
-    with_gradients(layer, hidden, target)  # makes the choice
+    layer.bias.data[0] = -torch.inf  # a word that is forbidden stands for no target
+    with_gradients(layer, hidden, target.where(target != 0, 1))  # makes the choice
     for tensor in with_gradients(layer, hidden, torch.full_like(target, -100)):
         assert (tensor == 0).all()
 
