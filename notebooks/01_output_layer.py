@@ -518,7 +518,7 @@ counted = None  # numbers in the matrix, megabytes, logits of a batch
 def built(counted):
     with torch.device("meta"):  # shapes without memory
         W, H = FullWords(267_735, 410).weight, torch.empty(60 * 150, 410)
-    if not isinstance(counted, (tuple, list)) or len(counted) != 3:
+    if np.shape(counted) != (3,):
         return "assign three numbers: matrix, megabytes, logits"
     true = W.numel(), W.nbytes / 1e6, (H @ W.T).numel()
     hints = (

@@ -464,7 +464,7 @@ moved = None  # a word matrix (N, d)
 def twin(moved):
     if moved.shape != after.shape:
         return f"its shape is {tuple(moved.shape)}"
-    if moved.mean(0).norm() > 1e-3 * after.mean(0).norm():
+    if moved.mean(0).norm() > 1e-3 * moved.norm(dim=1).mean():
         return "its rows do not add up to zero"
     old, new = (
         (hidden[:200] @ W.T).log_softmax(dim=-1) for W in (after, moved)

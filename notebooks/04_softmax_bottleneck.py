@@ -499,7 +499,7 @@ def as_many(fair):
         own = sum(p.numel() for p in layer.parameters())
         return own + 80 * layer.hidden_size
 
-    if not isinstance(fair, int):
+    if not isinstance(fair, (int, np.integer)):
         return "assign an integer"
     words = FullWords(200, 12)
     most = numbers(MixtureOfSoftmaxes(words, 4 * 12 + 4, components=4))
@@ -539,10 +539,10 @@ def fewest(decimals):
         found = np.linalg.matrix_rank(rounded), d
         return found[0] == 9, found[1] == 7
 
-    if not isinstance(decimals, (tuple, list)) or len(decimals) != 2:
+    if np.shape(decimals) != (2,):
         return "assign two integers"
-    names = ("matrix_rank", "hidden_size")
-    for i, (name, k) in enumerate(zip(names, decimals, strict=True)):
+    for i, name in enumerate(("matrix_rank", "hidden_size")):
+        k = int(decimals[i])
         if not seen(k)[i]:
             return f"{name} does not see it with {k} decimals"
         if k and seen(k - 1)[i]:

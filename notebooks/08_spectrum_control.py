@@ -554,8 +554,8 @@ check("08.1", narrow, is_narrow)
 # %% [markdown]
 # ### 2. Spend a column
 # *Difficulty 2/3, importance 3/3, ten minutes.* Build a $U$ with orthonormal columns, of which the first is
-# constant. Assign `spend`: a function of $N$ and of a tensor $\sigma$ ($d$,), largest first, that returns two
-# matrices $W$ ($N \times d$). The constant column has $\sigma_1$ in the first matrix, and $\sigma_d$ in the
+# constant. Assign `spend`: a function of $N$ and of a tensor $\sigma$ ($d$,) of `float64`, largest first, that
+# returns two matrices $W$ ($N \times d$). The constant column has $\sigma_1$ in the first, and $\sigma_d$ in the
 # second. $V = I$ will do. Which of the two would the push of lesson 3 make?
 #
 # <details><summary>Hint</summary>

@@ -624,15 +624,17 @@ again = None  # trained(…)
 def has_the_plain_law(again):
     """Return whether a run has the plain spectrum's law as its prior."""
     experiment, before = again.experiment, controlled.experiment()
+    penalties = {one.kind: one for one in experiment.regularizers}
     if experiment.words.kind != "SpectralWords":
         return "this model has no factors: train `controlled` anew"
+    if "ExponentialPrior" not in penalties:
+        return "this model has no exponential prior"
     wanted = decay.fit_exponential(spectra["plain"]).law(np.arange(1, 65))
-    own = experiment.regularizers[-1].build("regularizer").values(64)
+    own = penalties["ExponentialPrior"].build("regularizer").values(64)
     far = np.abs(own.numpy() / wanted - 1).max()
-    if far > 0.1:
-        return f"the prior is up to {far:.0%} off the plain model's fit"
-    tight = experiment.regularizers[0] == before.regularizers[0]
-    return tight or "the penalties for orthogonality are to stay"
+    if before.regularizers[0] not in experiment.regularizers:
+        return "the penalties for orthogonality are to stay"
+    return far < 0.1 or f"the prior is up to {far:.0%} off the plain fit"
 
 
 check("08b.1", again, has_the_plain_law)

@@ -686,19 +686,18 @@ fixed = None  # perplexity of GSS, each context's mean logit the same
 
 # %%
 def has_no_knob(fixed):
-    centred = raw["GSS"] - raw["GSS"].mean(1, keepdim=True)
-    level = centred + raw["GSS"].mean()
-    bent = [PL(x, -1.5, 2.5) for x in (raw["GSS"], centred, level)]
-    as_is, gone, wanted = [perplexity(x.log_softmax(1)) for x in bent]
-    says = {
-        wanted: True,
-        as_is: "this is the model as it is",
-        gone: "the mean over all is gone, too: c stands elsewhere",
-        perplexity(level.log_softmax(1)): "these logits are not bent",
-    }
+    logits, mean = raw["GSS"], raw["GSS"].mean()
+    centred = logits - logits.mean(1, keepdim=True)
+    level, by_word = centred + mean, logits - logits.mean(0) + mean
+    bent = [PL(x, -1.5, 2.5) for x in (level, logits, centred, by_word)]
+    bent.append(level)
+    wanted, *others = [perplexity(x.log_softmax(1)) for x in bent]
+    wrong = ("this is the model as it is", "c stands elsewhere",
+             "a context's mean is over its words", "not bent")  # fmt: skip
+    says = {wanted: True} | dict(zip(others, wrong, strict=True))
     nearest = min(says, key=lambda value: abs(value - fixed))
-    far = abs(fixed - nearest) > max(0.2 * abs(as_is - wanted), 1e-3)
-    return "a context's mean is over its words" if far else says[nearest]
+    far = abs(fixed - nearest) > max(0.2 * abs(others[0] - wanted), 1e-3)
+    return "level the rows, then bend them" if far else says[nearest]
 
 
 check("10b.2", fixed, has_no_knob)

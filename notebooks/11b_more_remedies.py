@@ -608,8 +608,8 @@ check("11b.1", biased, carries_frequency)
 #
 # <details><summary>Hint</summary>
 #
-# Leave `model` as it is, because the check uses it. Take `both = copy.deepcopy(model)` and give it a second
-# matrix, `both.output_layer.words = copy.deepcopy(both.words)`. After
+# Leave `model` as it is, because the check uses it. After `import copy`, take `both = copy.deepcopy(model)`
+# and give it a second matrix, `both.output_layer.words = copy.deepcopy(both.words)`. After
 # `both(tokens, target=target).loss.backward()`, `both.words.weight.grad` is the reading part, and
 # `both.output_layer.words.weight.grad` is the predicting part.
 #

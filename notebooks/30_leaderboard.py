@@ -469,8 +469,10 @@ corrected = None  # a function of an array of p-values
 
 # %%
 def as_holm(corrected):
-    p = np.array([0.04, 0.001, 0.2, 0.012, 0.9, 0.0005, 0.012])
+    p = np.array([0.04, 0.001, 0.7, 0.012, 0.9, 0.0005, 0.012])
     ours = np.asarray(corrected(p))
+    if (ours > 1).any():
+        return "no p-value is larger than 1"
     if np.allclose(ours, np.minimum(1, len(p) * p)):
         return "that is Bonferroni's: every p times their number"
     if np.allclose(ours, np.sort(holm(p))):

@@ -527,9 +527,9 @@ chance = None  # a probability
 # %%
 def as_coins(chance):
     p = binomtest(9, 13).pvalue
-    if abs(chance - p / 2) < 1e-4:
+    if abs(chance - p / 2) < 5e-4:
         return "that is for one of the models; either may win"
-    return abs(chance - p) < 1e-4
+    return abs(chance - p) < 5e-4
 
 
 check("32.2", chance, as_coins)

@@ -338,7 +338,7 @@ display(Markdown(
 #
 # *Difficulty 1/3, importance 3/3, ten minutes.* Assign to `gain_of` a function of a list of arrays: the losses of
 # the same tokens by $K$ models, in nats. The function returns by how many per cent the ensemble of all $K$ models lowers
-# the geometric mean of their perplexities.
+# the geometric mean of their perplexities. A per cent is here, as above, 100 times a difference of logarithms.
 #
 # <details><summary>Hint</summary>
 #
@@ -360,6 +360,8 @@ def as_averaged(gain_of):
         return "the ensemble is better, so its gain is above 0"
     if np.isclose(value, saved):
         return "that is in nats; per cent are 100 times as many"
+    if np.isclose(value, -100 * np.expm1(-saved)):
+        return "here a per cent is 100 times a difference of logarithms"
     if abs(value) < 1e-9:
         return "a mean of losses gains nothing: average probabilities"
     return bool(np.isclose(value, 100 * saved))

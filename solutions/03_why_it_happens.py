@@ -4,7 +4,7 @@ def outside(M, d, draws):
     found = [
         theory.uniformly_negative_direction(torch.randn(M, d)).margin > 0 for _ in range(draws)
     ]
-    return sum(found) / draws
+    return torch.tensor(found).float().mean()
 
 
 # %% 03.1 wrong: the share with the origin inside

@@ -8,7 +8,7 @@ before = controlled.experiment()
 again = trained(before.change(regularizers=(before.regularizers[0], own_prior)))
 
 # %% 08b.1 wrong: the law of the controlled model
-# says: off the plain model's fit
+# says: off the plain fit
 from dataclasses import replace
 
 law = decay.fit_exponential(spectra["control"]).law
@@ -27,7 +27,7 @@ other = controlled.experiment().change(regularizers=(own_prior,))
 again = replace(runs["control"], experiment=other)
 
 # %% 08b.1 wrong: the recipe's own prior
-# says: off the plain model's fit
+# says: off the plain fit
 from dataclasses import replace
 
 again = replace(runs["control"], experiment=controlled.experiment())

@@ -29,6 +29,16 @@ def corrected(p):
     return result
 
 
+# %% 30.1 wrong: above 1
+# says: larger than 1
+def corrected(p):
+    order = np.argsort(p, kind="stable")
+    result = np.empty(len(p))
+    factors = np.arange(len(p), 0, -1)
+    result[order] = np.maximum.accumulate(factors * p[order])
+    return result
+
+
 # %% 30.2
 seeds = comparison.seeds_for(0.4, 0.5)
 

@@ -21,6 +21,13 @@ def gain_of(models):
     return np.mean(models) + np.log(mean).mean()
 
 
+# %% 33b.1 wrong: ordinary per cent
+# says: difference of logarithms
+def gain_of(models):
+    mean = np.exp(-np.array(models)).mean(0)
+    return 100 * (1 - np.exp(-np.mean(models) - np.log(mean).mean()))
+
+
 # %% 33b.1 wrong: losses are averaged
 # says: average probabilities
 def gain_of(models):
