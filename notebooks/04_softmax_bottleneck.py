@@ -536,10 +536,10 @@ def fewest(decimals):
     def seen(k):
         rounded = log_p.round(k)
         d = theory.hidden_size(rounded).d
-        found = np.linalg.matrix_rank(rounded), d
-        return found[0] == 9, found[1] == 7
+        return np.linalg.matrix_rank(rounded) == 9, d == 7
 
-    if np.shape(decimals) != (2,):
+    both = np.array(decimals)
+    if both.shape != (2,) or both.dtype.kind != "i":
         return "assign two integers"
     for i, name in enumerate(("matrix_rank", "hidden_size")):
         k = int(decimals[i])

@@ -318,7 +318,7 @@ fall = "; ".join(
 )
 level = "; ".join(f"{n}: {m.mean:.2f}" for n, m in bars.items())
 
-# %%
+# %% tags=["hide-input"]
 drawn = level.replace("\n", ", ")
 plots.show(
     figure,
@@ -561,7 +561,7 @@ said += f"after {len(constant)} epochs ↑"
 _ = left.annotate(said, (0.98, 0.97), xycoords="axes fraction", ha="right",
               va="top", fontsize=10)  # fmt: skip
 
-# %%
+# %% tags=["hide-input"]
 ends = ", ".join(f"{name} {v[-1]:.1f}" for name, v in valid.items())
 plots.show(
     figure,
@@ -783,7 +783,7 @@ for ax, (title, through) in zip(axes, choices.items(), strict=True):
     plots.lines(curves, "step", "reach r of the target's vector", ax=ax)
     ax.set(title=title, ylim=(-0.1, 2.6))
 
-# %%
+# %% tags=["hide-input"]
 axes[0].legend_.remove()
 axes[1].set(ylabel="")
 plots.show(

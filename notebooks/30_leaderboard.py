@@ -132,7 +132,7 @@ for (corpus, metric), group in at_scale.groupby(["corpus", "metric"]):
 page = f"<summary>All {len(shown)} rows</summary>{shown.to_html()}"
 display(HTML(f"<details>{page}</details>"))
 
-# %%
+# %% tags=["hide-input"]
 ptb = leaderboard.on_text(rows, "ptb")
 lines = leaderboard.counted_on(of, "ptb")
 worse = int((ptb.ours > lines.get(evidence.COUNTING, np.inf)).sum())
@@ -146,6 +146,10 @@ if len(ptb):
     )
 else:
     display(Markdown("*No run on the Penn Treebank is kept.*"))
+
+# %% [markdown]
+# **Figure 1.** A ring stands at the published test perplexity of a row, and a mark at ours, with its interval where several seeds were
+# run. An upright line is a model that counts words. Perplexity falls to the left.
 
 # %% [markdown]
 # ## The desk board
@@ -174,7 +178,7 @@ display(with_ngrams(leaderboard.board_shown(board), text, digits=2))
 others = ", ".join(f"`{name}`" for name in board.index.drop(ran.index))
 display(Markdown(f"*Recipe only, without a run:* {others or 'none'}."))
 
-# %%
+# %% tags=["hide-input"]
 close = ran[ran.ours < lines.get(evidence.COUNTING, np.inf)]
 beyond = len(ran) - len(close)
 if len(close):
@@ -186,6 +190,9 @@ if len(close):
         "mean test perplexity and the interval over seeds, and upright "
         f"lines at Kneser-Ney. From the least: {', '.join(close.index)}.",
     )  # fmt: skip
+
+# %% [markdown]
+# **Figure 2.** Each mark is the mean over the seeds of a row, with its interval. Rows that lose to counting are left out.
 
 # %% [markdown]
 # ### Which difference the seeds can see
@@ -225,7 +232,7 @@ for planned, run in evidence.of_plan(of, "desk-search"):
         minutes = epochs.seconds.cumsum() / 60
         curves[shape] = minutes, epochs.valid_perplexity
 
-# %%
+# %% tags=["hide-input"]
 if curves:
     least = min(curves, key=lambda shape: curves[shape][1].min())
     title = f"{least} predicts best"
@@ -235,6 +242,10 @@ if curves:
         alt="Validation perplexity against minutes of training, three "
         f"epochs of each of {len(curves)} shapes. {title}.",
     )
+
+# %% [markdown]
+# **Figure 3.** A line is one shape of the desk, and a mark on the line is one epoch. Of two shapes the better one is lower at
+# the same minutes.
 
 # %% [markdown]
 # The desk has the shape that predicted best. Its number of epochs and its greater dropout were then guessed
@@ -303,7 +314,7 @@ claims.shown(ledger)
 # The figure has the claims with evidence. Up to 10 % either way its axis is in per cent. Beyond 10 % its ticks are
 # factors. A claim in hundredths says so in its name.
 
-# %%
+# %% tags=["hide-input"]
 number = claims.counts(ledger)
 said = [f"{n} {kind.removesuffix('s')}" for kind, n in number.items()]
 title = f"{len(ledger)} claims: {', '.join(said)}. "
@@ -315,6 +326,10 @@ if number["untested"] < len(ledger):
         "diamond at the published difference, and a mark with its "
         f"interval at ours, in the colour of the verdict. {title}.",
     )
+
+# %% [markdown]
+# **Figure 4.** A diamond is what the paper prints, and a mark is ours. Where the interval crosses the line at zero, the sign is
+# not known.
 
 # %% [markdown]
 # ## What is covered

@@ -125,7 +125,7 @@ title = (
     f"{ranks.LITTLE:g} % in {least}; {rest} settle nothing"
 )
 
-# %%
+# %% tags=["hide-input"]
 plots.show(
     plots.turned(changes, printed, title),
     alt="Change of perplexity in per cent against the ratio of effective "
@@ -134,6 +134,10 @@ plots.show(
     "softmax; pale where a row is no evidence, hollow where it is "
     f"published. {title}.",
 )
+
+# %% [markdown]
+# **Figure 1.** Each mark is one change of a setting or of the output layer. To the right the rank grows. The vertical axis is
+# the change of perplexity. Pale marks are no evidence.
 
 # %%
 several = changes[changes.n > 1]  # of one pair there is no interval
@@ -198,7 +202,7 @@ if some:
         "that is left."
     ))  # fmt: skip
 
-# %%
+# %% tags=["hide-input"]
 if some:
     plots.show(
         plots.grids(cells, title),
@@ -206,6 +210,9 @@ if some:
         f"left, test perplexity on the right. {dict(over.correlation)}.",
     )
     display(over.round(2))
+
+# %% [markdown]
+# **Figure 2.** Each cell of a table is one model. If rank decided, both tables would have the same pattern.
 
 # %% [markdown]
 # ## Two ranks
@@ -269,7 +276,7 @@ told = {name: ranks.divided(*columns)._asdict()
 told = pd.DataFrame(told).map(ranks.written)
 words = told[ranks.EFFECTIVE].to_dict()
 
-# %%
+# %% tags=["hide-input"]
 if len(chosen):
     columns = [ranks.EPSILONS[0], "perplexity", "setting", "method"]
     of_points = [chosen[column] for column in columns]
@@ -282,6 +289,10 @@ if len(chosen):
         "named by its output layer and joined "
         f"to the mean of its setting, on {text}. {words}.",
     )
+
+# %% [markdown]
+# **Figure 3.** Small marks are runs, and each run is joined to the mean of its setting. The correlation between the means and the
+# correlation within a setting can differ in sign.
 
 # %%
 if len(chosen):
@@ -348,7 +359,7 @@ share = np.linspace(0.2, 1, 50)
 formula = [ranks.restricted(r_paper, u) for u in share]
 left = ranks.restricted(r_paper, 0.45)
 
-# %%
+# %% tags=["hide-input"]
 curves = {"formula": (share, formula)}
 curves["simulated"] = (np.array(list(measured)), list(measured.values()))
 title = f"A spread of 45 % leaves {left:.2f} of a correlation of {r_paper}"
@@ -361,6 +372,10 @@ plots.show(
     "formula and the simulation agree, rising from 0.1 to 0.48. A dot "
     f"marks a share of 0.45, where {left:.2f} is left.",
 )
+
+# %% [markdown]
+# **Figure 4.** The line is the formula, and the second one is the simulation. The dot is the share of the spread that is left where only
+# good models are compared.
 
 # %%
 # NBVAL_CHECK_OUTPUT

@@ -119,7 +119,7 @@ lists.round(2)
 # The paper has thirteen lists. They are not thirteen witnesses, because some of them are parts of others. The
 # next table shows how many pairs two lists share:
 
-# %%
+# %% tags=["hide-input"]
 overlap = similarity.overlap()
 parts = sum(map(bool, similarity.holders().values()))
 title = f"{parts} of {len(overlap)} lists lie wholly within another"
@@ -130,6 +130,9 @@ plots.show(
 )
 
 # %% [markdown]
+# **Figure 1.** A dark field says that the row's list lies mostly within the column's list. Such two lists are no two witnesses.
+
+# %% [markdown]
 # ## What the cosine knows
 #
 # In a cone all rows share a direction. The cosine of two words then tells, above all, how strongly both words
@@ -138,7 +141,7 @@ plots.show(
 # meaning. The figure has means over the lists that count and over seeds, and of each recipe the setting of least
 # validation perplexity.
 
-# %%
+# %% tags=["hide-input"]
 means = similarities.by_recipe(scores)
 half = int((means.centred < means.rho / 2).sum())
 lost = 1 - means.centred / means.rho if len(means) else None
@@ -150,6 +153,10 @@ if len(means):
         alt="For each model a dot at its mean score as it is and a square "
         f"at that without its mean row. {title}.",
     )
+
+# %% [markdown]
+# **Figure 2.** A dot is the score of the matrix as it is, and a square is the score without the mean row. A long way between the two says
+# that the mean row made the score.
 
 # %% [markdown]
 # ## Score and perplexity
@@ -168,7 +175,7 @@ going.assign(**told)
 # the score has a use once two models are trained. The interval is also too narrow there, because stages of one
 # training are not independent. The last row has methods that were trained alike, so our answer rests on this row.
 
-# %%
+# %% tags=["hide-input"]
 r = going.centred.iloc[-1]
 of_family = similarities.by_run(fair.assign(model=fair.method))
 of_family = of_family.groupby("model").mean()
@@ -183,6 +190,9 @@ if r:
         "to right, the mean score of the centred matrix upwards. "
         f"{title}.",
     )
+
+# %% [markdown]
+# **Figure 3.** Each number is a method. If a better model had better vectors, the numbers would lie on a falling line.
 
 # %% [markdown]
 # How often would the score pick the better of two methods? And does the correlation hang on one method, or on one
@@ -234,7 +244,7 @@ display(Markdown(
     f"{evidence.done_of(of, 'desk')}*"
 ))  # fmt: skip
 
-# %%
+# %% tags=["hide-input"]
 if len(kinds):
     knows = kinds.frequency.unstack("kind")[list(similarities.KINDS)]
     means_of = ", ".join(f"{k} {v:+.2f}" for k, v in knows.mean().items())
@@ -245,6 +255,10 @@ if len(kinds):
         "bootstrap interval for raw, centred and whitened matrices. "
         f"Right: the cosine's correlation with frequency. {title}.",
     )
+
+# %% [markdown]
+# **Figure 4.** On the left stand the scores of the three kinds of matrices. On the right stands how far a cosine follows frequency, which has
+# nothing to do with meaning.
 
 # %% [markdown]
 # If the judgements themselves hardly depend on frequency, then what frequency adds to a cosine is noise to $\rho$.
@@ -305,7 +319,7 @@ if len(by_model) > 2:
 # paper's Figure 4 a mixture of contexts (*moc*), which has a low rank, wins over a mixture of softmaxes
 # (*mos*). The scores behind the counts are in the paper's Table S3, from which the figure counts again.
 
-# %%
+# %% tags=["hide-input"]
 theirs = {title: similarities.published_wins(corpus)
           for title, corpus in (("Penn Treebank", "ptb"),
                                 ("WikiText-2", "wikitext-2"))}  # fmt: skip
@@ -317,6 +331,9 @@ plots.show(
     alt="Two tables, one for each corpus: on how many of 13 lists the "
     f"row's model has a greater ρ than the column's. {title}.",
 )
+
+# %% [markdown]
+# **Figure 5.** A field says on how many of the thirteen lists the row's model wins. The two tables are of two corpora.
 
 # %% [markdown]
 # A sign test gives each count its $p$: how often would thirteen coins fall as unevenly? The coins are independent
@@ -364,7 +381,7 @@ display(Markdown(
     f"would make about {(1 - alike) * compared:.0f} end otherwise."
 ))  # fmt: skip
 
-# %%
+# %% tags=["hide-input"]
 if pair:
     title = f"{changed} of {compared} pairs end otherwise at seed 2"
     both = dict(zip(("seed 1", "seed 2"), pair, strict=True))
@@ -374,6 +391,10 @@ if pair:
         "methods: on how many lists the row's method has a greater "
         f"centred ρ than the column's. {title}.",
     )
+
+# %% [markdown]
+# **Figure 6.** Both tables have the same methods, trained with two seeds. A winner that a method owes to its output layer is the same
+# in both.
 
 # %% [markdown]
 # The next table has all seeds. If a win says something about the output layer, two layers must also win and lose
@@ -391,7 +412,7 @@ names = {"rho": "lists off half, raw", "pairs": "pairs of runs",
          "centred": "lists off half, centred"}  # fmt: skip
 display(by_kind.rename(columns=names).round(2))
 
-# %%
+# %% tags=["hide-input"]
 off = by_kind.centred.round(1)
 per_kind = [f"{kind}: {n}" for kind, n in off.items()]
 title = f"Lists off half, on average: {'; '.join(per_kind)}"
@@ -401,6 +422,10 @@ if len(wins):
         alt="Bars: share of the pairs of runs by how many lists their "
         f"count of wins is off half of the lists. {title}.",
     )
+
+# %% [markdown]
+# **Figure 7.** A bar to the right is a pair of runs that wins and loses unevenly. Compare two runs of one method with two runs of
+# different methods.
 
 # %% [markdown]
 # ## Methods against the softmax
@@ -567,7 +592,7 @@ display(Markdown(
     f"{alike} methods the runs exclude a difference of "
     f"{similarities.MARGIN:g} hundredths. The others are undecided. "
     f"Of these {len(decided)} verdicts so many are interim, because they "
-    f"rest on fewer pairs of seeds than are planned: {few}."
+    f"rest on fewer than five pairs of seeds, or than are planned: {few}."
 ))  # fmt: skip
 
 # %%

@@ -262,7 +262,7 @@ curves = {name: (x, predictions.gaps(losses, name, "tied"))
 frequency = predictions.frequency_told(changes, table.tokens)
 title = frequency.partition(":")[0]
 
-# %%
+# %% tags=["hide-input"]
 if len(curves):
     xlabel = "occurrences in training, at least"
     ylabel = "loss − the softmax's, 0.01 nats"
@@ -273,12 +273,15 @@ if len(curves):
         f"differ most: {', '.join(names)}.",
     )
 
+# %% [markdown]
+# **Figure 1.** A line is a method's loss less that of the tied softmax. A value below zero is a gain.
+
 # %%
 interim = sum(claims.is_interim(family, name.partition(" (")[0], n)
               for (name, _), n in surely.n.items())  # fmt: skip
 display(Markdown(
     f"{frequency} Of the {len(surely)} rows below, {interim} are interim, "
-    "by fewer pairs of seeds than are planned."
+    "by fewer than five pairs of seeds, or than are planned."
 ))  # fmt: skip
 surely.round(2) if len(surely) else None
 
@@ -381,6 +384,9 @@ if len(errors):
     )
 
 # %% [markdown]
+# **Figure 2.** Above zero the likeliest word is right more often than its probability says, and below zero less often.
+
+# %% [markdown]
 # ## Which tokens gain
 #
 # Two models read the same test split, so each token has a pair of losses. The difference of the two losses,
@@ -423,7 +429,7 @@ if len(gain):
         f"adds {likely.part[most]:+.3f} nats, the most of all classes."
     )
 
-# %%
+# %% tags=["hide-input"]
 if len(gain):
     title = f"{up:.0%} of tokens gain, and a tenth make {part[10]:.0%}"
     title += " of all change"
@@ -433,6 +439,10 @@ if len(gain):
         alt="Share of the sum of absolute gains that the most changed "
         f"tokens make up, rising steeply at first. {title}.",
     )  # fmt: skip
+
+# %% [markdown]
+# **Figure 3.** The curve rises steeply: few tokens make most of the change. A straight line from corner to corner would mean that all
+# tokens change alike.
 
 # %% [markdown]
 # ### Which words gain

@@ -108,6 +108,9 @@ plots.show(
     "rise to a plateau and tails fall. Both are lower for a larger power.",
 )
 
+# %% [markdown]
+# **Figure 1.** A full line is a head, a broken line is a tail, and both have one colour for a power. Their sum is least near the place where the two meet.
+
 # %%
 gammas = np.round(np.arange(0.55, 2.01, 0.05), 2)
 least = [generalisation_gap(k**-g, g, N=1, n=n) for g in gammas]
@@ -136,6 +139,9 @@ plots.show(
     "matrix against the power. Both fall steeply at first. "
     f"{title}.",
 )
+
+# %% [markdown]
+# **Figure 2.** Both curves fall. What the norm alone explains is the fall of the second curve.
 
 # %%
 two_causes = (
@@ -186,7 +192,7 @@ if len(sweep):
     if sweep.loses.any():
         title += f", in models that lose to {evidence.COUNTING}"
 
-# %%
+# %% tags=["hide-input"]
 if len(sweep):
     xlabel = "decay of the prior, γ"
     plots.show(
@@ -196,6 +202,9 @@ if len(sweep):
     )
 else:
     display(Markdown("*No sweep of γ is kept.*"))
+
+# %% [markdown]
+# **Figure 3.** The gap is the distance of the test loss from the training loss. The gap can fall because the training loss rises.
 
 # %% [markdown]
 # In this sweep $W$ becomes smaller as $\gamma$ grows, as in the theorem. Which of the two changes the gap,
@@ -256,7 +265,7 @@ trained = gaps.at_trained(runs[runs.loses.eq(False)], "ptb/desk")
 ptb = counted.get("ptb", {})
 gaps.with_counting(trained, ptb, digits=2)
 
-# %%
+# %% tags=["hide-input"]
 told = trained[["bound", "norm", "gap", "test"]]
 enough = len(trained) > 3 and (told.nunique() > 1).all()
 if enough:
@@ -270,6 +279,9 @@ if enough:
         alt="The gap at the best epoch against the bound, a numbered "
         f"point for each method in the order of the table. {title}.",
     )  # fmt: skip
+
+# %% [markdown]
+# **Figure 4.** Each number is a method. If the bound told which method generalises, the numbers would lie on a rising line.
 
 # %%
 ranked = "the bound is untested at trained matrices"
@@ -314,7 +326,7 @@ if len(grid):
     root = positive.iloc[0, 0] * np.sqrt(gap.index[0] / gap.index)
     curves["falling like 1/√n"] = (gap.index, root)
 
-# %%
+# %% tags=["hide-input"]
 if curves:
     steep = slopes["last gap"].slope.mean()
     title = f"At the last epoch the gap's slope is {steep:.2f}"
@@ -325,6 +337,9 @@ if curves:
         "tokens on logarithmic axes, a line for each gamma, beside a "
         f"line that falls like one over the root. {title}.",
     )
+
+# %% [markdown]
+# **Figure 5.** Both axes are logarithmic. A gap that falls like $1/\sqrt n$ is parallel to the last line.
 
 # %%
 trade = gaps.remark(grid)

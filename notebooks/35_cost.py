@@ -78,7 +78,7 @@ layers = kept_costs.layers()
 # are not corrected for the number of methods. The column $p$ is corrected by Holm for all methods that the family
 # declares. A method differs from the softmax where $p$ is below 0.05.
 
-# %%
+# %% tags=["hide-input"]
 ratios = kept_costs.ratios(runs)
 if len(ratios):
     dearest = ratios.iloc[-1]
@@ -90,6 +90,9 @@ if len(ratios):
         f"the published ratio. {title} as the softmax.",
     )
 ratios.round(3)
+
+# %% [markdown]
+# **Figure 1.** A dot to the right of 1 is dearer than the softmax. A diamond is the ratio that the paper prints.
 
 # %% [markdown]
 # ### The desk beside it
@@ -247,7 +250,7 @@ named = ", ".join(f"`{name}`" for name in on_gpus) or "no recipe"
 told = f"*Left out, because all of their runs used a GPU: {named}.*"
 display(Markdown(told))
 
-# %%
+# %% tags=["hide-input"]
 if len(points):
     title = f"{int(best.sum())} of {len(points)} settings are on the front"
     plots.show(
@@ -257,6 +260,9 @@ if len(points):
         f"{title}: "
         f"{', '.join(points[best].sort_values('cost').recipe)}.",
     )
+
+# %% [markdown]
+# **Figure 2.** A setting on the front has no other setting that is both cheaper and better. The numbers are those of the table below.
 
 # %%
 front = points[best].sort_values("cost").round(1)

@@ -116,7 +116,7 @@ def together(figure, xlabel, ylabel):
 # 4. One pair of patients has nearly the same singular values and cosines. Another pair differs only in the
 #    number of large singular values, and in single coordinates. Which patients are these?
 
-# %%
+# %% tags=["hide-input"]
 figure, axes = plots.panels(3, 2, height=3.1)
 for ax, (letter, one) in zip(axes.flat, patients.items()):
     points = subspaces.project(one.W).points[few]
@@ -129,7 +129,10 @@ plots.show(
     "side, one in two clumps of rare and of frequent words.",
 )
 
-# %%
+# %% [markdown]
+# **Figure 1.** Each cloud is shown in the plane of its two largest singular values, with the origin marked.
+
+# %% tags=["hide-input"]
 figure, axes = plots.panels(3, 2, height=2.6)
 for ax, (letter, one) in zip(axes.flat, patients.items()):
     pairs = {g: geometry.pair_cosines(one.W[i]) for g, i in names.items()}
@@ -142,7 +145,10 @@ plots.show(
     "wide, others far to the right of it.",
 )
 
-# %%
+# %% [markdown]
+# **Figure 2.** A bell at 0 belongs to pairs of words that have nothing in common. Two bells far apart tell rare words from frequent ones.
+
+# %% tags=["hide-input"]
 chance = examine.random_spectrum(N, d, seed=SEED)
 figure, axes = plots.panels(3, 2, height=2.6, sharex=True, sharey=True)
 for ax, (letter, one) in zip(axes.flat, patients.items()):
@@ -156,6 +162,9 @@ plots.show(
     "beside those of a random matrix: one follows it, the others drop "
     "after the first, after a few, or run below it.",
 )
+
+# %% [markdown]
+# **Figure 3.** A patient that follows the random matrix has no direction that is stronger than chance allows.
 
 # %% [markdown]
 # ## How ill is ill?
@@ -207,6 +216,9 @@ plots.show(
     f"gap, {F[widest] - F0[widest]:.2f}, at k = {widest + 1}.",
 )
 
+# %% [markdown]
+# **Figure 4.** The bar is the widest gap between the patient and a random matrix. The length of the bar is the severity.
+
 # %%
 # NBVAL_CHECK_OUTPUT
 by_hand = F[widest] - F0[widest]
@@ -254,7 +266,7 @@ print("named correctly:", sum(right), "of", len(right))
 # round ball far from the origin. Low rank and rogue dimensions have similar pictures, too. Their difference is
 # in the energy of the single coordinates, $\frac1N\sum_i w_{ij}^2$ for $j = 1 \dots d$:
 
-# %%
+# %% tags=["hide-input"]
 curves = {}
 for letter, one in patients.items():
     if one.disease in ("low_rank", "rogue"):
@@ -269,6 +281,9 @@ plots.show(
     "the matrix with rogue dimensions three are far above all others; in "
     "that of low rank it falls smoothly.",
 )
+
+# %% [markdown]
+# **Figure 5.** Three coordinates stand far above the others in the matrix with rogue dimensions. In the matrix of low rank no coordinate does.
 
 # %% [markdown]
 # Now we examine all twelve matrices of the series: each disease weak ($s = 0.3$) and strong ($s = 0.8$), the
@@ -298,6 +313,9 @@ plots.show(
     "of the verdict at each bar: the healthy one near 0, then the weakly "
     "ill, then the strongly ill, the collapsed one near 1.",
 )
+
+# %% [markdown]
+# **Figure 6.** The bars are sorted by severity, and each has the name that the examination gives.
 
 # %%
 # NBVAL_CHECK_OUTPUT
@@ -371,7 +389,7 @@ plots.show(
 )
 
 # %% [markdown]
-# In the figure each point is a word. Lengths that differ with the count tell how training treated words that it
+# **Figure 7.** Each point is a word. Lengths that differ with the count tell how training treated words that it
 # seldom saw.
 #
 # ## Repairs

@@ -117,7 +117,7 @@ display(
 # The figures show the cosine $\hat w_i^\top \hat w_j$ over pairs of words. Words are counted in the docstrings:
 # *rare* words come less than once in 10,000 tokens, and *frequent* words are the 500 most frequent.
 
-# %%
+# %% tags=["hide-input"]
 edges = np.array(figures["edges"])
 middles = (edges[1:] + edges[:-1]) / 2
 curves = {name: (middles, bell) for name, bell in figures["pairs"].items()}
@@ -134,10 +134,13 @@ plots.show(
 )
 
 # %% [markdown]
+# **Figure 1.** The two bells of rare and of frequent words would lie on each other if frequency did not matter.
+
+# %% [markdown]
 # Does the cosine fall step by step? We sort the words that occur by frequency, and cut them into bands of equal
 # size. The last band has more words than the group *frequent*, so its mean cosine differs.
 
-# %%
+# %% tags=["hide-input"]
 bands = pd.DataFrame(figures["bands"])
 seen = bands[bands["count"] > 1]  # on average
 curves = {"two words of a band": (seen["count"], seen["cosine"])}
@@ -152,6 +155,9 @@ plots.show(
     alt="Mean cosine of two words of a band, against the mean count of "
     f"the band's words. {title}.",
 )
+
+# %% [markdown]
+# **Figure 2.** Each mark is a band of words of about one frequency. The rarest band is on the left.
 
 # %%
 display(
@@ -187,7 +193,7 @@ print("frequent words hardly do:", cosine["frequent"] < 0.2)
 # The singular values agree. The first singular value is far above the others, and the others fall faster than
 # those of a random matrix of the same shape.
 
-# %%
+# %% tags=["hide-input"]
 curves = {
     "SmolLM2": np.array(figures["spectrum"]),
     "random matrix": np.array(figures["random"]),
@@ -200,6 +206,9 @@ plots.show(
     alt="Singular values over the largest, logarithmic, beside a random "
     f"matrix's: in SmolLM2 the second is {ratio:.2f} of the first.",
 )
+
+# %% [markdown]
+# **Figure 3.** Both spectra are divided by their largest value. The axis is logarithmic.
 
 # %% [markdown]
 # ## Words that training never pulled
@@ -306,7 +315,7 @@ print("all-but-the-top ruins the model:", topped > 2 * before)
 # the same shape keeps $d/N$ of $\|g\|^2$ on average. The second bar is of a model that knows nothing but how
 # often each word occurs.
 
-# %%
+# %% tags=["hide-input"]
 lost = figures["lost"]
 kept = {
     "at SmolLM2's positions": 1 - lost["squared"],
@@ -321,6 +330,9 @@ plots.show(
     figure,
     alt=f"Share of the squared norm that reaches the network: {shares}.",
 )
+
+# %% [markdown]
+# **Figure 4.** A bar is the share of the squared gradient that passes the output matrix and reaches the network.
 
 # %% [markdown]
 # Nearly all of the gradient is lost, and nearly all of this loss comes from the *shape*: a random matrix with

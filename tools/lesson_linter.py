@@ -69,6 +69,7 @@ def lint(source: Path) -> list[str]:
     rules += [unwritten, undeclared]
     if not full_scale(source):
         rules += [objectives, prediction, symbols, hints, takeaway, checked, unnamed_evidence]
+        rules += [captions]
         headings = LESSON
     problems = sections(notebook.cells, headings)
     for rule in rules:
@@ -310,6 +311,24 @@ def figures(cells):
             problems.append(
                 f"cell {number}: an image without alternative text, `![what it shows](…)`"
             )
+    return problems
+
+
+def captions(cells):
+    """Return the figures that no numbered text follows, and numbers that are out of order."""
+    problems, numbers, bare = [], [], 0
+    for place, cell in enumerate(cells, 1):
+        found = re.findall(r"\*\*Figure (\d+)\.\*\*", cell.source)
+        numbers += map(int, found)
+        if cell.cell_type == "code" and "plots.show(" in cell.source:
+            problems += [bare] * bool(bare)
+            bare = place
+        bare = 0 if found else bare
+    problems = [
+        f"cell {n}: no `**Figure n.** …` follows" for n in [*problems, *[bare] * bool(bare)]
+    ]
+    if numbers != [*range(1, len(numbers) + 1)]:
+        problems.append(f"figures are numbered {numbers}: number them from 1 in their order")
     return problems
 
 

@@ -72,10 +72,14 @@ _ = torch.manual_seed(SEED)
 sizes = {"smoke": 100, "quick": 1_000, "standard": 10_000, "full": 10_000}
 lengths = torch.randn(sizes[PROFILE], 100).norm(dim=1)  # ✎ a measurement
 
+# %% tags=["hide-input"]
 figure, axes = plt.subplots()
 axes.hist(lengths, bins=30)
 axes.set(xlabel="length of the vector", ylabel="vectors")
 plots.show(figure, alt="✎ A histogram: most lengths lie close to ten.")
+
+# %% [markdown]
+# **Figure 1.** ✎ Most lengths lie close to ten.
 
 # %%
 # NBVAL_CHECK_OUTPUT

@@ -61,6 +61,8 @@ plots.show(
 print("a cone:", True)
 
 # %% [markdown]
+# **Figure 1.** The cloud lies to one side of the origin.
+#
 # ## Symbols
 #
 # | symbol | code | meaning |
@@ -183,6 +185,8 @@ BROKEN = {
     "long line": (LESSON.replace('"a cone:"', f'"{"a" * 70}"'), "at most 75"),
     "alt missing": (re.sub(r"figure, alt=f.*", "figure", LESSON), 'needs alt="…"'),
     "alt too short": (re.sub(r"alt=f.*", 'alt="the cloud"', LESSON), 'needs alt="…"'),
+    "no caption": (LESSON.replace("**Figure 1.** The", "The"), "no `**Figure n.** …` follows"),
+    "caption's number": (LESSON.replace("**Figure 1.**", "**Figure 2.**"), "are numbered [2]"),
     "plt.show": (LESSON.replace('print("a cone:", True)', "plt.show()"), "not `plt.show()`"),
     "image alt": (LESSON.replace("Rotate the matrix.", "![](a.png)"), "without alternative text"),
     "order": (

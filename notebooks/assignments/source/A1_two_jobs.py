@@ -246,9 +246,10 @@ check("A1", "1.5", contradicted)
 #
 # Hand in one zip with this notebook, `1.6.safetensors` (the arrays), `1.6.csv` (your numbers), `1.6.json`
 # (your prediction) and the figure `1.6.png`. The code writes the first three beside the notebook. The marker
-# computes your numbers again from your arrays, and they must agree to $10^{-6}$. The marker also
-# begins one run, drawn at random, again, and the matrices must agree to 1 %. A zip may have 40 files and a
-# notebook of 5 MB.
+# computes your numbers again from your arrays, and they must agree to $10^{-6}$, the share of contradicted words to
+# $10^{-4}$. The marker also
+# begins one run, drawn at random, again, and the matrices must agree to 1 %. A zip may have 40
+# files. The notebook may have 5 MB, and all other files together 64 MB.
 
 # %% tags=["answer"] step="1.6"
 PREDICTION = ""

@@ -240,8 +240,8 @@ check("A3", "3.5", certificate)
 # Hand in one zip with this notebook, `3.6.safetensors` (the arrays), `3.6.csv` (your numbers), `3.6.json`
 # (your prediction) and the figure `3.6.png`. The code writes the first three beside the notebook. The marker
 # computes your numbers again from your arrays, and they must agree to $10^{-6}$. The marker also
-# begins one run, drawn at random, again, and the matrices must agree to 1 %. A zip may have 40 files and a
-# notebook of 5 MB.
+# begins one run, drawn at random, again, and the matrices must agree to 1 %. A zip may have 40
+# files. The notebook may have 5 MB, and all other files together 64 MB.
 
 # %% tags=["answer"] step="3.6"
 PREDICTION = ""

@@ -278,8 +278,8 @@ check("A4", "4.5", fool)
 # Hand in one zip with this notebook, `4.6.safetensors` (the arrays), `4.6.csv` (your numbers), `4.6.json`
 # (your prediction) and the figure `4.6.png`. The code writes the first three beside the notebook. The marker
 # computes your numbers again from your arrays, and they must agree to $10^{-6}$. The marker also
-# begins one run, drawn at random, again, and the matrices must agree to 1 %. A zip may have 40 files and a
-# notebook of 5 MB.
+# begins one run, drawn at random, again, and the matrices must agree to 1 %. A zip may have 40
+# files. The notebook may have 5 MB, and all other files together 64 MB.
 
 # %% tags=["answer"] step="4.6"
 PREDICTION = ""

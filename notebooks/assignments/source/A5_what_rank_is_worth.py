@@ -299,8 +299,8 @@ check("A5", "5.5", restricted)
 # Hand in one zip with this notebook, `5.6.safetensors` (the arrays), `5.6.csv` (your numbers), `5.6.json`
 # (your prediction) and the figure `5.6.png`. The code writes the first three beside the notebook. The marker
 # computes your numbers again from your arrays, and they must agree to $10^{-6}$. The marker also
-# begins one run, drawn at random, again, and the matrices must agree to 1 %. A zip may have 40 files and a
-# notebook of 5 MB.
+# begins one run, drawn at random, again, and the matrices must agree to 1 %. A zip may have 40
+# files. The notebook may have 5 MB, and all other files together 64 MB.
 
 # %% tags=["answer"] step="5.6"
 PREDICTION = ""

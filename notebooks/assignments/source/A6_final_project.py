@@ -429,7 +429,8 @@ if CLAIM:
 # your page explains (2).
 #
 # At the end hand in one zip: this notebook, `registration.json`, `6.4.safetensors`, `6.4.csv`, `6.4.json`,
-# `claim.json`, `6.6.png` and `6.7.json`. A zip may have 40 files and a notebook of 5 MB.
+# `claim.json`, `6.6.png` and `6.7.json`. A zip may have 40
+# files. The notebook may have 5 MB, and all other files together 64 MB.
 
 # %% tags=["given"]
 def rerun(folder, letters, seed):
