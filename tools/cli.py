@@ -157,11 +157,12 @@ def test(
     arguments: Annotated[
         list[str] | None, typer.Argument(help="Handed to pytest, after `--`.")
     ] = None,
-    workers: Annotated[int, typer.Option(help="Test processes at the same time.")] = 2,
+    workers: Annotated[int, typer.Option(help="Test processes at the same time.")] = 3,
 ):
     """Run the tests, and then every notebook as a smoke copy with its exercises solved.
 
-    What the checked cells print must hold, and every check of an exercise must say right.
+    What the checked cells print must hold, and every check of an exercise must say right. Many
+    tests wait for processes that they have started, so two cores are kept busy by three workers.
     """
     parallel = ["-n", str(workers), "--dist", "loadfile"]
     cells = smoke_copies([])

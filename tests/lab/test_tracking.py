@@ -11,6 +11,7 @@ import course_lab
 from course_lab import Experiment, part, tracking
 from course_lab.cli import application
 from course_lib.errors import CourseError
+from course_lib.metrics.geometry import mean_cosine
 from course_lib.training import Optimisation
 from course_lib.training.loop import WINDOW
 
@@ -58,13 +59,19 @@ def test_a_report_hears_every_window_and_every_epoch(experiment, tmp_path):
 
 
 def test_who_listens_changes_no_figure(experiment, tmp_path):
+    experiment, seen = experiment.change(tied=False), {}
     silent = course_lab.run(experiment, tmp_path / "a", progress=False, device="cpu")
-    result, heard = told(experiment, tmp_path / "b", geometry_every=7)
+
+    def look(step, model):
+        seen[step] = model.output_layer.words.matrix().detach().clone()
+
+    result, heard = told(experiment, tmp_path / "b", geometry_every=7, callback=look)
     assert result.metrics == silent.metrics
     geometry = {step: f for step, f in heard if any(k.startswith("geometry/") for k in f)}
     assert list(geometry)[:3] == [0, 7, 14]
-    last = result.model.output_layer.words.matrix().detach()
-    assert last.shape == (40, 8) and -1 <= geometry[7]["geometry/mean_cosine"] <= 1
+    for step in (0, 7, 14):
+        expected = mean_cosine(seen[step])
+        assert geometry[step]["geometry/mean_cosine"] == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_gradient_that_is_not_clipped_has_no_norm(experiment, tmp_path):

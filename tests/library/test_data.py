@@ -81,6 +81,12 @@ def test_the_line_ends_of_old_macs_mean_the_same_everywhere():
     assert pieces.decode(pieces.encode(text)) == "a b\nc\n"
 
 
+def test_of_equally_frequent_words_the_first_stay():
+    text = "".join(f"w{i}\n" for i in range(3000))
+    corpus = from_texts("any", dict.fromkeys(data.SPLITS, text), words=1000)
+    assert corpus.words == ["w0", "<eos>", *(f"w{i}" for i in range(1, 998)), "<unk>"]
+
+
 @given(LINES, st.integers(3, 12))
 def test_a_capped_vocabulary_keeps_the_most_frequent(rows, cap):
     texts = {split: text_of(rows) for split in data.SPLITS}

@@ -42,7 +42,13 @@ def whole():
     return Softmax(FullWords(7, 4))(hidden, torch.tensor([1, 2, 3]))[0], hidden
 
 
+def expected():
+    hidden = torch.randn(3, 4, requires_grad=True)
+    return Softmax(FullWords(7, 4)).expectation(hidden, torch.randn(7, 2)).sum(), hidden
+
+
 CASES = {
+    "expectation": expected,
     "bend": lambda: bent(GeneralizedSigSoftmax),
     "cap": lambda: bent(SoftCappedSoftmax),
     "pieces": lambda: bent(PiecewiseLinearSoftmax),

@@ -631,6 +631,12 @@ def test_soft_targets_that_take_no_gradient_get_no_zeros(gradient):
     assert x.grad is not None and matrix.grad is not None
 
 
+def test_a_gate_with_groups_is_refused():
+    x, matrix, target = torch.randn(3, 1, 4), torch.randn(5, 4), torch.zeros(3, dtype=torch.long)
+    with pytest.raises(ValueError, match="cannot act on groups of them"):
+        chunked_loss(x, matrix, target, groups=[Group((0, 5), CrossEntropy())], gate=lambda g, y: g)
+
+
 def scratch_of(layer) -> int:
     """The bytes that a layer's blocks have taken."""
     frames = (tensor for frame in layer.scratch._frames for tensor in frame._memory.values())

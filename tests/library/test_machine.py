@@ -1,9 +1,11 @@
 """Freed memory that stays: measured where the C library can be asked for it."""
 
 import ctypes
+import os
 import subprocess
 import sys
 
+import psutil
 import pytest
 import torch
 
@@ -34,6 +36,29 @@ def test_a_tensor_that_is_freed_costs_no_new_pages_the_next_time():
         for keep in (True, False)
     }
     assert faults[True] < 100 and faults[False] > 50_000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
+def test_the_memory_of_the_machine_is_in_bytes():
+    total = psutil.virtual_memory().total
+    assert machine.total_memory(torch.device("cpu")) == pytest.approx(total, rel=0.01)
+
+
+PEAK = """
+import torch
+from course_lib import machine
+cpu = torch.device("cpu")
+before = machine.peak_memory(cpu)
+torch.ones(100 << 20)  # 400 MB, which go back at once
+print(before, machine.peak_memory(cpu), machine.reset_peak_memory(cpu))
+"""
+
+
+@pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="needs clear_refs")
+def test_a_peak_is_forgotten():
+    out = subprocess.check_output([sys.executable, "-c", PEAK], text=True)
+    before, peak, after = map(float, out.split())
+    assert peak > before + 350 and after < before + 100
 
 
 def test_where_the_library_does_not_know_it_nothing_happens(monkeypatch):

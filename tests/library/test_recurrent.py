@@ -305,11 +305,26 @@ def test_an_rhn_drops_what_every_layer_reads_of_the_state():
     assert 0.3 < unread.double().mean() < 0.7
 
 
-@pytest.mark.parametrize(("tied", "millions"), [(True, 24), (False, 32)])
-def test_parameters_of_the_published_rhn(tied, millions):
+@pytest.mark.parametrize(("tied", "expected"), [(True, 23_472_400), (False, 31_782_400)])
+def test_parameters_of_the_published_rhn(tied, expected):
+    """In the table 24 and 32 million: (1 + 10) · 2u² of matrices, 10 · 2u of biases, the words."""
     with torch.device("meta"):
         read = FullWords(10_000, 830)
         write = read if tied else FullWords(10_000, 830)
         model = LanguageModel(read, RHN(830), Softmax(write, bias=not tied))
-    count = sum(p.numel() for p in model.parameters())
-    assert abs(count / 1e6 - millions) < 0.6  # 23.5 and 31.8, which the table rounds
+    assert sum(p.numel() for p in model.parameters()) == expected
+
+
+def test_each_share_of_a_qrnn_is_of_what_its_name_says(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "course_lib.dropout.keep_mask",
+        lambda like, share: asked.append((like.shape[-1], share)) or torch.ones_like(like),
+    )
+    monkeypatch.setattr(
+        "course_lib.models.qrnn.entry_dropout",
+        lambda weight, share, training: asked.append(("matrix", share)) or weight,
+    )
+    model = QRNN(5, (6, 4), weight_drop=0.5, input_dropout=0.3, hidden_dropout=0.4)
+    model.train()(torch.randn(7, 2, 5))
+    assert len(asked) == 4 and set(asked) == {(5, 0.3), (6, 0.4), ("matrix", 0.5)}

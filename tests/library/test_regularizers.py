@@ -1,5 +1,6 @@
 """The regularizers against their naive formulas, in value and gradient, and the papers' claims."""
 
+import copy
 import dataclasses
 import inspect
 import itertools
@@ -655,12 +656,17 @@ def test_float32_near_orthonormal_factors_is_accurate():
     assert Orthogonality(1, 1, 0, 0)(words.float()).item() == pytest.approx(exact, rel=0.01)
 
 
-def test_half_precision_words_and_activations_are_widened():
-    words = spectral(12, 4).bfloat16()
+@pytest.mark.parametrize("kind", [full, spectral])
+def test_half_precision_words_and_activations_are_widened(kind):
+    """Before anything is computed: to the last bit the penalty of the same numbers in float32."""
+    words = kind(12, 4).bfloat16().eval()  # evaluation: the power iteration stays where it is
+    wide = copy.deepcopy(words).float()
     activations = Activations(*draw(2, 3, 2, 4, dtype=torch.bfloat16))
+    widened = Activations(activations.hidden.float(), activations.raw.float())
     for regularizer in all_of(words, activations):
-        assert regularizer(words, activations).dtype == torch.float32
-        assert regularizer(words, activations).isfinite()
+        found = regularizer(words, activations)
+        assert found.dtype == torch.float32 and found.isfinite()
+        assert found.item() == regularizer(wide, widened).item()
 
 
 @pytest.mark.parametrize("kind", [FullWords, SpectralWords])

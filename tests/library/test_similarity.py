@@ -65,6 +65,15 @@ def test_rho_is_scipys_over_the_pairs_found(seed, n, known):
         assert found.low <= found.rho + 1e-9 or found.found < 8
 
 
+def test_what_does_not_vary_has_no_rho_and_without_resamples_there_is_no_interval():
+    words, W = vocabulary(4), np.random.default_rng(0).normal(size=(4, 3))
+    pairs = [(words[0], words[1]), (words[0], words[2]), (words[1], words[3])]
+    constant = similarity(W, words, Benchmark(pairs, np.ones(3)))
+    assert np.isnan(constant[:3]).all() and constant.found == 3
+    plain = similarity(W, words, Benchmark(pairs, np.arange(3.0)), resamples=0)
+    assert np.isfinite(plain.rho) and np.isnan([plain.low, plain.high]).all()
+
+
 def test_vectors_that_agree_with_people():
     """On a circle: the closer the angle, the more similar. Any increasing judgement gives ρ = 1."""
     words, angles = vocabulary(40), np.linspace(0, 3, 40)

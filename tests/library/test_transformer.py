@@ -326,3 +326,11 @@ def test_columns_that_do_not_fit_are_refused(kind):
         encoder(x, torch.randn(0, 4, 8), padding)
     with pytest.raises(CourseError, match="one time step or more, got the shape .0, 2"):
         encoder(x[:0], torch.randn(3, 4, 8), padding[:0])
+
+
+def test_each_share_is_of_what_its_name_says():
+    model = build(dropout=0.25, attention_dropout=0.75)
+    assert model.dropout.p == 0.25
+    for layer in (*model.encoder_layers, *model.decoder_layers):
+        assert {r.dropout.p for r in layer.residuals} == {0.25} and layer.attention.dropout == 0.75
+    assert {layer.source_attention.dropout for layer in model.decoder_layers} == {0.75}

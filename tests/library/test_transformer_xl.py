@@ -313,3 +313,12 @@ def test_an_empty_segment_is_refused():
     for before in (None, state):
         with pytest.raises(CourseError, match="one time step or more"):
             model(torch.randn(0, 2, 8), before)
+
+
+def test_each_share_is_of_what_its_name_says():
+    encoder = build(dropout=0.25, attention_dropout=0.75)
+    assert encoder.dropout.p == 0.25
+    for layer in encoder.layers:
+        assert (layer.dropout.p, layer.attention.dropout) == (0.25, 0.75)
+        inner = [m.p for m in layer.feedforward if isinstance(m, dropout.EntryDropout)]
+        assert inner == [0.25]

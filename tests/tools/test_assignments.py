@@ -258,6 +258,19 @@ def is_right(f, rng):
         assert told in verdict.sentence and verdict.share == (not told)
 
 
+def test_the_marker_gives_a_law_the_time_of_each_function(monkeypatch):
+    given = []
+
+    def answer(code, function, limits, level):
+        given.append(limits.calls)
+        raise common.Failed("end", "enough")
+
+    monkeypatch.setattr(sandbox, "Answer", answer)
+    submission = handin.Submission({"1.7": sample.LAW})
+    marking.mark_step("A1", A1["1.7"], submission, "3", 1)
+    assert given == [sum(map(len, marking.candidates("A1", A1["1.7"])))] and given[0] > 10
+
+
 def test_an_answer_larger_than_64_mb_is_refused(level):
     code = "def f(x):\n    return np.zeros(int(x))"
     with sandbox.Answer(code, "f", Limits(10, 400), level) as answer:
@@ -1379,6 +1392,12 @@ SOLVED = "def softened_gradient(l, s, a, b):\n    return 7"
         ("def f(l, p):\n    if p > 2:\n        raise NotImplementedError(p)\n    return l", False),
         ("def f(l:\n    raise NotImplementedError", False),  # an error to be told
         ("*Your answer here.*\n", True),
+        ('PREDICTION = ""', True),
+        ('METHODS = ("", "")\nSETTINGS = {\n    "layer": [],  # …\n}', True),
+        ('PREDICTION = "It falls."', False),
+        ("", True),
+        ("It shortens the logits.", False),
+        ("Nothing", False),
     ],
 )
 def test_an_answer_is_blank_as_long_as_it_does_nothing_but_raise(code, is_blank):
@@ -1438,6 +1457,57 @@ def test_a_blank_copy_or_a_classmates_file_takes_no_answers_place(tmp_path):
     assert submission.files["1.6.json"] == b"{}"  # which lies elsewhere only
 
 
+def test_what_a_classmate_did_is_nobody_elses_work(tmp_path):
+    """A referee has two classmates' hand-ins, which may have more steps filled in."""
+    more = {"1.1": SOLVED, "1.2": SOLVED.replace("softened_gradient", "high_temperature")}
+    mine = sample.hand_in("A1", tmp_path / "a.ipynb", {"1.1": SOLVED}, "aaabbb").read_bytes()
+    theirs = sample.hand_in("A1", tmp_path / "b.ipynb", more, "cccddd").read_bytes()
+    files = {"A1.ipynb": mine, "classmate/A1.ipynb": theirs, "classmate/1.6.csv": "theirs"}
+    packed(tmp_path / "s-anna.zip", files)
+    submission = handin.read(tmp_path / "s-anna.zip", "aaabbb")
+    assert submission.variant == "aaabbb" and submission.files == {}
+    # A variant that was mistyped is still one's own, beside the blank copy that was given out.
+    blank = sample.hand_in("A1", tmp_path / "c.ipynb", {}).read_bytes()
+    packed(tmp_path / "s-bert.zip", {"student/A1.ipynb": blank, "work/A1.ipynb": theirs})
+    assert handin.read(tmp_path / "s-bert.zip", "cccdde").variant == "cccddd"
+
+
+def test_an_older_copy_and_hidden_folders_do_not_win(tmp_path):
+    old, new = (
+        sample.hand_in("A1", tmp_path / f"{k}.ipynb", {"1.1": f"{SOLVED}{k}"}) for k in (1, 2)
+    )
+    with_cell(old, "code", "x = 3", "## 1.1")
+    folder = tmp_path / "s-anna"
+    (folder / ".ipynb_checkpoints").mkdir(parents=True)
+    shutil.copy(old, folder / ".ipynb_checkpoints" / "A1-checkpoint.ipynb")
+    packed(folder / "A1.zip", {"A1.ipynb": old.read_bytes()})
+    shutil.copy(new, folder / "A1.ipynb")
+    assert handin.read(folder).answer(A1["1.1"]).endswith("return 72")
+
+
+def test_a_heading_of_the_students_own_begins_no_question(tmp_path):
+    path = sample.hand_in("A1", tmp_path / "A1.ipynb", {})
+    with_cell(path, "markdown", "## 1.8 My answer\nIt shortens them.", "*Your answer here.*")
+    assert "It shortens them." in handin.read(path).answer(A1["1.8"])
+
+
+def test_a_helper_above_the_stub_leaves_it_blank(tmp_path):
+    stub = "def half(x):\n    return x / 2\n\n\ndef softened_gradient(l, s, a, b):\n    raise "
+    stub += 'NotImplementedError("1.1")'
+    assert handin.blank(stub, "softened_gradient") and not handin.blank(stub)
+    path = sample.hand_in("A1", tmp_path / "A1.ipynb", {"1.1": stub})
+    with_cell(path, "code", SOLVED, "def half")
+    assert handin.read(path).answer(A1["1.1"]) == SOLVED
+
+
+def test_a_guard_that_is_reached_is_told_and_ends_no_check(tmp_path):
+    code = "def softened_gradient(l, s, a, b):\n    if len(l) > 1:\n"
+    code += "        raise NotImplementedError('long')\n    return l"
+    path = sample.hand_in("A1", tmp_path / "A1.ipynb", {"1.1": code})
+    told = {step.name: verdict.sentence for step, verdict in marking.check(path, "A1")}
+    assert told["1.1"] == "it raises NotImplementedError: long" and told["1.2"] == "nothing yet"
+
+
 def test_a_zip_of_the_whole_folder_counts_what_may_be_handed_in_only(tmp_path):
     full = sample.hand_in("A1", tmp_path / "full.ipynb", {"1.1": SOLVED}).read_bytes()
     laws = {f"tools/assignments/laws/a{i}.py": "" for i in range(60)}
@@ -1446,6 +1516,7 @@ def test_a_zip_of_the_whole_folder_counts_what_may_be_handed_in_only(tmp_path):
     )
     submission = handin.read(tmp_path / "A1.ZIP")
     assert submission.problem == "" and submission.answer(A1["1.1"]) == SOLVED
+    assert submission.files == {"1.6.csv": b"x"}
 
 
 def test_a_zip_with_a_password_ends_no_marking(tmp_path, monkeypatch):
@@ -1465,7 +1536,7 @@ def test_a_zip_in_a_zip_and_files_of_other_kinds_are_told(tmp_path):
         (tmp_path / name).write_text("{}")
     found = handin.collected(tmp_path, STUDENTS)
     assert {s.student for s in found.latest} == {"s-anna", "s-bert"}
-    assert found.strangers == ["s-cleo.rar"]
+    assert found.unread == ["s-cleo.rar"] and found.strangers == []
 
 
 @pytest.mark.parametrize(
@@ -1587,7 +1658,7 @@ def test_the_latest_file_counts_and_the_others_are_named(tmp_path):
         (tmp_path / name).write_text("")
         os.utime(tmp_path / name, (when, when))
     (tmp_path / "Bo Li.ipynb").write_text("")
-    latest, strangers, older = handin.collected(tmp_path, TWINS)
+    latest, strangers, older, _ = handin.collected(tmp_path, TWINS)
     assert {s.student: p.name for s, p in latest.items()} == {"s-ada": "s-ada_a.ipynb"}
     assert strangers == ["Bo Li.ipynb"] and older == ["s-ada_b.ipynb", "s-ada_c.ipynb"]
 

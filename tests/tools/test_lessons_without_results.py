@@ -71,11 +71,20 @@ def test_a_lesson_runs_without_any_kept_result(path, tmp_path, monkeypatch, caps
     said: list[str] = []
     monkeypatch.setattr(untested, "say", said.append)
     left_out = []
+    lost = {  # what the reader's own cells would have made, and cells that train
+        name
+        for _, cell in code(read(path).cells)
+        if "exercise" in tags(cell)
+        for name in names(plain(cell.source))[0]
+    }
     for cell in chosen(cells):
         try:
             exec(compile(cell, path.name, "exec"), lesson)
         except (Untrained, NameError) as error:
+            if isinstance(error, NameError):
+                assert error.name in lost, f"{error!r}: {cell}"
             left_out.append(f"{error!r}: {cell}")
+            lost |= names(cell)[0]
             for name in names(cell)[0]:  # what it would have made or filled is not there
                 if isinstance(lesson.get(name), dict | list | types.NoneType):
                     lesson.pop(name, None)

@@ -119,6 +119,8 @@ def mark(
     print(f"sandbox level {used}, {len(theirs.latest)} of {len(students)} students handed in")
     if theirs.strangers:
         print(f"nobody's in {roster}, or may be two students': {', '.join(theirs.strangers)}")
+    if theirs.unread:
+        print(f"no notebook, zip or folder, and not read: {', '.join(theirs.unread)}")
     if theirs.older:
         print(f"left out, for a later file of the same student: {', '.join(theirs.older)}")
     begin, count, unread = time.perf_counter(), 0, set()
@@ -128,7 +130,8 @@ def mark(
         if result["status"] == "ask":
             print(f"{result['student']} {result['step']}: the grader failed, see the dashboard")
         if result.get("changed"):
-            print(f"{result['student']} {result['step']}: changed after the first hand-in")
+            told = "the registration is another one than that of the first hand-in"
+            print(f"{result['student']} {result['step']}: {told}")
         if result["status"] == "unreadable":
             unread.add(f"{result['student']}: cannot be read: {result['sentence']}")
     print(*sorted(unread), sep="\n", end="\n" * bool(unread))

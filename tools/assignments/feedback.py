@@ -98,7 +98,7 @@ def write(
     written = []
     for student in students:
         if of_student(name, results, student):
-            files = handin.read(theirs[student]).files if student in theirs else {}
+            files = handin.read(theirs[student], student.variant).files if student in theirs else {}
             path = folder / f"{student.student}.html"
             path.write_text(page(name, results, student, files), "utf-8")
             written.append(path)

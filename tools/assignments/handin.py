@@ -13,10 +13,11 @@ import unicodedata
 import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import NamedTuple
 
 from course_lib.errors import DAMAGED, CourseError
+from tools.assignments import variant
 
 NOTEBOOK = 5 << 20  # bytes: text and figures of a solved notebook stay far below
 FILES = 64 << 20  # bytes of all other files together
@@ -54,7 +55,7 @@ class Submission:
         tagged = self.cells.get(step.name, "")
         if step.kind == "manual":
             return "\n\n".join(filter(None, (tagged, self.loose.get(step.name))))
-        if step.function and (step.function not in defines(tagged) or blank(tagged)):
+        if step.function not in ("", *defines(tagged)) or blank(tagged, step.function):
             return self.defined.get(step.function, tagged)
         return tagged
 
@@ -73,21 +74,33 @@ def defines(code: str) -> set[str]:
     return names
 
 
-def blank(code: str) -> bool:
+def blank(code: str, name: str = "") -> bool:
     """Return whether an answer is still the one that was given out.
 
-    Its functions do nothing but raise NotImplementedError. A comment or a guard that says so is
-    part of an answer.
+    The asked function, or each method of the asked class, does nothing but raise
+    NotImplementedError; without a name, each function of the cell. A comment or a guard that says
+    so is part of an answer. A cell that only names empty values is blank, too.
     """
     text = code.replace("*Your answer here.*", "")  # below which some write theirs
-    if "raise NotImplementedError" not in text:
-        return not text.strip()
     try:
-        nodes = list(ast.walk(ast.parse(code)))
+        tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
+    if "raise NotImplementedError" not in text:
+        return all(isinstance(node, ast.Assign) and is_empty(node.value) for node in tree.body)
+    asked = [node for node in tree.body if getattr(node, "name", None) == name] or [tree]
+    nodes = (node for part in asked for node in ast.walk(part))
     bodies = [node.body for node in nodes if isinstance(node, ast.FunctionDef)]
     return bool(bodies) and all(map(is_given, bodies))
+
+
+def is_empty(value: ast.expr) -> bool:
+    """Return whether a literal is empty, or holds nothing but empty ones."""
+    if isinstance(value, ast.Dict):
+        return all(map(is_empty, value.values))
+    if isinstance(value, ast.Tuple | ast.List):
+        return all(map(is_empty, value.elts))
+    return isinstance(value, ast.Constant) and value.value in ("", None)
 
 
 def is_given(body: list[ast.stmt]) -> bool:
@@ -97,16 +110,19 @@ def is_given(body: list[ast.stmt]) -> bool:
     return documented and isinstance(last, ast.Raise) and "NotImplementedError" in ast.dump(last)
 
 
-def read(path: Path) -> Submission:
-    """Return what a path holds; a problem is told in the submission, never raised."""
+def read(path: Path, own: str = "") -> Submission:
+    """Return what a path holds; a problem is told in the submission, never raised.
+
+    own: the student's variant, by which one's own notebook is told from a classmate's.
+    """
     submission = Submission()
     try:
         if path.is_dir():
-            take(submission, folder_files(path))
+            take(submission, folder_files(path), own)
         elif kind(path.name) == ".zip":
-            take(submission, zip_files(path))
+            take(submission, zip_files(path), own)
         else:
-            take(submission, {path.name: sized(path, NOTEBOOK)})
+            take(submission, {path.name: sized(path, NOTEBOOK)}, own)
     except CourseError as error:
         submission.problem = str(error)
     except (*DAMAGED, MemoryError) as error:
@@ -128,14 +144,14 @@ def sized(path: Path, most: int) -> bytes:
 
 def folder_files(folder: Path) -> dict[str, bytes]:
     """Return the files of a folder and of its zips by their paths, however deep they lie in it."""
-    paths = sorted(p for p in folder.rglob("*") if p.is_file() and known(p.name))
+    paths = sorted(p for p in folder.rglob("*") if p.is_file() and known(p.relative_to(folder)))
     if len(paths) > COUNT:
         raise CourseError(f"{folder.name} has {len(paths)} files, allowed are {COUNT}")
     packed: dict[str, bytes] = {}
     for path in paths:
         if kind(path.name) == ".zip":
             place = path.relative_to(folder)
-            packed |= {str(place / name): c for name, c in zip_files(path).items()}
+            packed |= {(place / name).as_posix(): c for name, c in zip_files(path).items()}
             if sum(map(len, packed.values())) > FILES + COUNT * NOTEBOOK:  # as much as one zip may
                 raise CourseError(f"the zips in {folder.name} are too large: hand in one zip")
     plain, total = {}, 0
@@ -144,7 +160,7 @@ def folder_files(folder: Path) -> dict[str, bytes]:
             is_notebook = kind(path.name) == ".ipynb"
             content = sized(path, NOTEBOOK if is_notebook else FILES - total)
             total += 0 if is_notebook else len(content)
-            plain[str(path.relative_to(folder))] = content
+            plain[path.relative_to(folder).as_posix()] = content
     return packed | plain
 
 
@@ -153,9 +169,10 @@ def kind(name: str) -> str:
     return PurePosixPath(name).suffix.lower()
 
 
-def known(name: str) -> bool:
-    """Return whether a file of this name may be handed in."""
-    return kind(name) in (*KINDS, ".ipynb", ".zip") and not name.startswith(".")
+def known(place: PurePath) -> bool:
+    """Return whether a file may be handed in: by its kind, and where no folder is hidden."""
+    hidden = any(part.startswith(".") or part == "__MACOSX" for part in place.parts)
+    return kind(place.name) in (*KINDS, ".ipynb", ".zip") and not hidden
 
 
 def zip_files(path: Path) -> dict[str, bytes]:
@@ -166,7 +183,7 @@ def zip_files(path: Path) -> dict[str, bytes]:
             place = PurePosixPath(member.filename.replace("\\", "/"))
             if place.is_absolute() or ".." in place.parts:
                 raise CourseError(f"{path.name} has a file outside of it: {member.filename!r}")
-            if member.is_dir() or not known(place.name) or "__MACOSX" in place.parts:
+            if member.is_dir() or not known(place):
                 continue
             most = NOTEBOOK if kind(place.name) == ".ipynb" else FILES - total
             with archive.open(member) as stream:
@@ -180,30 +197,41 @@ def zip_files(path: Path) -> dict[str, bytes]:
     return files
 
 
-def take(submission: Submission, files: dict[str, bytes]) -> None:
+def take(submission: Submission, files: dict[str, bytes], own: str) -> None:
     """Enter files by their paths into a submission: the notebook's cells, and the rest as it is.
 
     Of several notebooks, such as one of notes or the one that was given out, the one counts that
-    has the most steps filled in; of equal ones the one that lies on top, since what lies beside a
-    zip is newer than what was packed into it. Files beside the notebook count before files of the
-    same names in other folders, such as a classmate's.
+    has the student's own variant and something filled in, then the one with the most steps filled
+    in; of equal ones the one that lies on top, since what lies beside a zip is newer than what was
+    packed into it. Files beside the notebook count before files of the same names in other folders.
+    Those beside a notebook of another variant, as of a classmate, do not count.
     """
     notebooks = [path for path in files if kind(path) == ".ipynb"]
     if not notebooks:
-        inner = " beside the zip in it: unpack that one" * any(kind(p) == ".zip" for p in files)
+        packed = any(kind(path) == ".zip" for path in files)
+        inner = ", but a zip lies inside of the zip: unpack the inner zip" * packed
         raise CourseError(f"no notebook (.ipynb) was handed in{inner}")
-
-    def depth(path: str) -> int:
-        return len(PurePosixPath(path).parts)
-
+    found = {path: filled(files[path]) for path in notebooks}
     on_top = sorted(sorted(notebooks, reverse=True), key=depth)
-    best = max(on_top, key=lambda path: filled(files[path]))
+    best = max(on_top, key=lambda path: found[path].rank(own))
     folder = PurePosixPath(best).parent
-    rest = sorted(path for path in files if kind(path) in KINDS)
-    for path in sorted(rest, key=lambda path: (PurePosixPath(path).parent != folder, depth(path))):
-        submission.files.setdefault(PurePosixPath(path).name, files[path])
+
+    # Files of the student's own, the nearest of a name.
+    mine = ("", variant.NOBODY, own, found[best].variant)
+    foreign = [p for p, one in found.items() if one.variant not in mine and one.done > 0]
+    others = {PurePosixPath(path).parent for path in foreign}
+    others -= {folder, *folder.parents}
+    rest = [p for p in files if kind(p) in KINDS and not others & {*PurePosixPath(p).parents}]
+    for path in sorted(rest, key=lambda p: (PurePosixPath(p).parent != folder, depth(p), p)):
+        place = PurePosixPath(path)
+        submission.files.setdefault(place.stem + kind(path), files[path])
     for cell in cells_of(files[best]):
         enter(submission, cell)
+
+
+def depth(path: str) -> int:
+    """Return how many folders a path has, itself included."""
+    return len(PurePosixPath(path).parts)
 
 
 def cells_of(notebook: bytes) -> list[dict]:
@@ -215,20 +243,31 @@ def cells_of(notebook: bytes) -> list[dict]:
     return [cell for cell in cells if isinstance(cell, dict)]
 
 
-def filled(notebook: bytes) -> tuple[int, int, int]:
-    """Return how many steps a notebook has filled in, how many it has, and its own definitions.
+class Filled(NamedTuple):
+    """How much a notebook holds: steps that are filled in, all steps, and its variant."""
 
-    The second tells of a notebook of notes, the third of answers that stand in new cells. Where it
-    cannot be read, all are −1.
-    """
+    done: int
+    steps: int
+    variant: str
+
+    def rank(self, own: str) -> tuple:
+        """Return what decides between notebooks; a notebook of notes has no steps."""
+        return bool(own) and self.variant == own and self.done > 0, self.done, self.steps
+
+
+def filled(notebook: bytes) -> Filled:
+    """Return how much a notebook holds; numbers are −1 where it cannot be read."""
     tried = Submission()
     try:
         for cell in cells_of(notebook):
             enter(tried, cell)
     except (CourseError, *DAMAGED):
-        return -1, -1, -1
-    steps, names = ([not blank(s) for s in part.values()] for part in (tried.cells, tried.defined))
-    return sum(steps), len(steps), sum(names)
+        return Filled(-1, -1, "")
+    written = [  # in the step's own cell, or in a new one that defines the same name
+        not blank(source) or any(not blank(tried.defined.get(n, "")) for n in defines(source))
+        for source in tried.cells.values()
+    ]
+    return Filled(sum(written), len(written), tried.variant)
 
 
 def legible(text: str) -> str:
@@ -244,7 +283,7 @@ def enter(submission: Submission, cell: dict) -> None:
     metadata = metadata if isinstance(metadata, dict) else {}
     step = metadata.get("step")
     if cell.get("cell_type") == "markdown" and not step:
-        if heading := re.match(r"## (\d\.\d+) ", source):
+        if heading := re.match(r"## (\d\.\d+) .*points?\)", source):  # of a question
             submission.section = heading[1]
         elif not blank(source):
             before = submission.loose.get(submission.section)
@@ -352,22 +391,29 @@ def spellings(name: str) -> set[str]:
 
 
 class Collected(NamedTuple):
-    """A folder of hand-ins: the latest of each student, names that are nobody's, older ones."""
+    """A folder of hand-ins: the latest of each student, and the names of all others.
+
+    strangers: of those that are nobody's; older: of those that a later one replaces; unread: of
+    files of other kinds.
+    """
 
     latest: dict[Student, Path]
     strangers: list[str]
     older: list[str]
+    unread: list[str]
 
 
 def collected(folder: Path, students: list[Student]) -> Collected:
     """Return each student's latest hand-in by its file's time, and the names of all others."""
     latest: dict[Student, Path] = {}
-    strangers, older = [], []
+    strangers, older, unread = [], [], []
     for path in sorted(Path(folder).iterdir()):
         if path.name.startswith("."):
             continue
-        is_read = path.is_dir() or kind(path.name) in (".ipynb", ".zip")
-        student = owner(path, students) if is_read else None
+        if not (path.is_dir() or kind(path.name) in (".ipynb", ".zip")):
+            unread.append(path.name)
+            continue
+        student = owner(path, students)
         if student is None:
             strangers.append(path.name)
         elif student not in latest:
@@ -376,10 +422,10 @@ def collected(folder: Path, students: list[Student]) -> Collected:
             early, late = sorted((latest[student], path), key=lambda p: p.stat().st_mtime)
             latest[student] = late
             older.append(early.name)
-    return Collected(latest, strangers, older)
+    return Collected(latest, strangers, older, unread)
 
 
 def works(folder: Path, students: list[Student]) -> Iterator[tuple[Student, Submission]]:
     """Yield each student with the latest hand-in, one read after the other."""
     for student, path in collected(folder, students).latest.items():
-        yield student, read(path)
+        yield student, read(path, student.variant)

@@ -112,7 +112,9 @@ def talks(
 
     functions = [s for s in marking.module(name).STEPS if s.kind == "function"]
     read = dict(handin.works(collected, students))
-    written = [s for s in read if any(not handin.blank(read[s].answer(step)) for step in functions)]
+    written = [
+        s for s in read if any(not handin.blank(read[s].answer(f), f.function) for f in functions)
+    ]
     lines = []
     for student in sorted(written, key=lot)[: max(1, round(share * len(read)))]:
         lines.append(f"\n## {student.name} ({student.student})")
@@ -126,7 +128,7 @@ def talks(
 def question(step, code: str, rng, level: str) -> str:
     """Return a question about a step: an instance, and the values before and after a change."""
     head = f"\nStep {step.name}, `{step.function}`."
-    if handin.blank(code):
+    if handin.blank(code, step.function):
         return f"{head} It was not handed in: how would you begin?"
     try:
         with sandbox.of_step(step, code, level) as answer:

@@ -48,7 +48,7 @@ def mark(step, submission: handin.Submission, level: str, variant, rng) -> Verdi
 def function(step, submission, level, rng) -> Verdict:
     """Return the verdict on the function of a step."""
     code = submission.answer(step)
-    if handin.blank(code):
+    if handin.blank(code, step.function):
         return Verdict(0.0, f"{step.function} was not handed in")
     try:
         with sandbox.of_step(step, code, level) as answer:
@@ -76,7 +76,7 @@ def register(step, submission, level, variant, rng) -> Verdict:
 
 def examine(step, submission, level, variant, rng) -> Verdict:
     """Mark 6.2: the laws of the report, and the verdict on the variant's own checkpoint."""
-    cells = {submission.cells.get(step.name, ""), submission.answer(step)}
+    cells = submission.answer(step), submission.cells.get(step.name, "")
     said = re.search(r"""(?m)^VERDICT *= *["'](\w+)["']""", "\n".join(cells))
     right = said and said[1] == a6_examination.sick(variant)[0]
     problem = f"VERDICT on your checkpoint is {said[1]!r}, and not right" if said else NO_VERDICT
@@ -95,7 +95,7 @@ class Project:
         if problems := registration.faults(self.registration):
             raise Failed("registration", f"the registration does not hold: {problems[0]}")
         self.code, self.level = submission.answer(LAYER), level
-        if handin.blank(self.code):
+        if handin.blank(self.code, LAYER.function):
             raise Failed("missing", "the layer of 6.3 was not handed in")
         self.seeds, self.methods = self.registration["seeds"], self.registration["methods"]
         self.made = made(submission.files, self.registration)

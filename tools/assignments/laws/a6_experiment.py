@@ -122,9 +122,14 @@ def tried(Layer, text, settings, seed: int, which: str) -> list[list[float]]:
 
     A trial that diverges has `DIVERGED` as its measure, which JSON holds and no trial chooses.
     """
+    import torch
+
     lines = []
     for rate, *strengths in settings:
-        value = run(Layer, text, strengths, rate, seed, which)[1]
+        try:
+            value = run(Layer, text, strengths, rate, seed, which)[1]
+        except torch.linalg.LinAlgError:  # as the singular values of NaN end
+            value = DIVERGED
         lines.append([rate, *strengths, value if abs(value) < DIVERGED else DIVERGED])
     return lines
 
