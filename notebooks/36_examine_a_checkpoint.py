@@ -489,8 +489,9 @@ for row in records[of_geometry].itertuples():
 #
 # <details><summary>Hint</summary>
 #
-# Make the rogue dimensions much stronger than the drift, else they are named low rank.
-# `examine.diseased(name, 0.5, N, d, seed).W` makes a patient; take two seeds, and add the matrices. Each
+# Make both strong. In energy, $s/(1-s)$, the rogue dimensions may be as strong as the drift, or twice as strong. If
+# they are much weaker, they are named low rank. If they are much stronger, the drift is left too small a share.
+# `examine.diseased(name, s, N, d, seed).W` makes a patient; take two seeds, and add the matrices. Each
 # matrix brings a healthy cloud along, so each disease has a smaller share of the sum's energy than of its own
 # matrix. What the rogue coordinates explain does not count for the other findings.
 #
