@@ -209,10 +209,11 @@ if some:
         alt="Two tables of c by k, a cell a model: Press' rank on the "
         f"left, test perplexity on the right. {dict(over.correlation)}.",
     )
+    display(Markdown(
+        "**Figure 2.** Each cell of a table is one model. If rank "
+        "decided, one table would be dark where the other is pale."
+    ))  # fmt: skip
     display(over.round(2))
-
-# %% [markdown]
-# **Figure 2.** Each cell of a table is one model. If rank decided, both tables would have the same pattern.
 
 # %% [markdown]
 # ## Two ranks
@@ -374,8 +375,8 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 4.** The line is the formula, and the second one is the simulation. The dot is the share of the spread that is left where only
-# good models are compared.
+# **Figure 4.** One line is the formula, and the other one is the simulation. The dot is the share of the spread
+# that is left where only good models are compared.
 
 # %%
 # NBVAL_CHECK_OUTPUT

@@ -424,7 +424,8 @@ if len(wins):
     )
 
 # %% [markdown]
-# **Figure 7.** A bar to the right is a pair of runs that wins and loses unevenly. Compare two runs of one method with two runs of
+# **Figure 7.** A bar is a share of the pairs of runs. Bars further to the right are of pairs that win and lose more
+# unevenly. Compare two runs of one method with two runs of
 # different methods.
 
 # %% [markdown]

@@ -109,7 +109,8 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 1.** A full line is a head, a broken line is a tail, and both have one colour for a power. Their sum is least near the place where the two meet.
+# **Figure 1.** A full line is a head, a broken line is a tail, and both have one colour for a power. Where the two meet, their sum
+# is greatest. The sum is least at one of the ends.
 
 # %%
 gammas = np.round(np.arange(0.55, 2.01, 0.05), 2)
@@ -204,7 +205,8 @@ else:
     display(Markdown("*No sweep of γ is kept.*"))
 
 # %% [markdown]
-# **Figure 3.** The gap is the distance of the test loss from the training loss. The gap can fall because the training loss rises.
+# **Figure 3.** The gap is the distance of the validation loss, which is not drawn, from the training loss. The gap can fall
+# because the training loss rises.
 
 # %% [markdown]
 # In this sweep $W$ becomes smaller as $\gamma$ grows, as in the theorem. Which of the two changes the gap,
@@ -337,9 +339,10 @@ if curves:
         "tokens on logarithmic axes, a line for each gamma, beside a "
         f"line that falls like one over the root. {title}.",
     )
-
-# %% [markdown]
-# **Figure 5.** Both axes are logarithmic. A gap that falls like $1/\sqrt n$ is parallel to the last line.
+    display(Markdown(
+        "**Figure 5.** Both axes are logarithmic. A gap that falls like "
+        "$1/\\sqrt n$ is parallel to the last line."
+    ))  # fmt: skip
 
 # %%
 trade = gaps.remark(grid)

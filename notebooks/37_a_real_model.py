@@ -157,7 +157,7 @@ plots.show(
 )
 
 # %% [markdown]
-# **Figure 2.** Each mark is a band of words of about one frequency. The rarest band is on the left.
+# **Figure 2.** Each mark is a band of words of about one frequency. The rarest band that is drawn is on the left.
 
 # %%
 display(

@@ -1398,6 +1398,7 @@ SOLVED = "def softened_gradient(l, s, a, b):\n    return 7"
         ("", True),
         ("It shortens the logits.", False),
         ("Nothing", False),
+        ("# It shortens the logits.", False),
     ],
 )
 def test_an_answer_is_blank_as_long_as_it_does_nothing_but_raise(code, is_blank):
@@ -1495,9 +1496,33 @@ def test_a_helper_above_the_stub_leaves_it_blank(tmp_path):
     stub = "def half(x):\n    return x / 2\n\n\ndef softened_gradient(l, s, a, b):\n    raise "
     stub += 'NotImplementedError("1.1")'
     assert handin.blank(stub, "softened_gradient") and not handin.blank(stub)
-    path = sample.hand_in("A1", tmp_path / "A1.ipynb", {"1.1": stub})
-    with_cell(path, "code", SOLVED, "def half")
-    assert handin.read(path).answer(A1["1.1"]) == SOLVED
+    for after in ("def half", "VARIANT ="):  # below it, and above it
+        path = sample.hand_in("A1", tmp_path / "A1.ipynb", {"1.1": stub})
+        with_cell(path, "code", SOLVED, after)
+        assert handin.read(path).answer(A1["1.1"]) == SOLVED
+    below = f"{stub}\n\n\ndef mine(l, s, a, b):\n    return l\n\n\nsoftened_gradient = mine"
+    assert not handin.blank(below, "softened_gradient")
+
+
+def test_a_notebook_whose_cells_lost_their_steps_is_no_notebook_of_notes(tmp_path):
+    path = sample.hand_in("A1", tmp_path / "A1.ipynb", {"1.1": SOLVED})
+    book = cells_of(path)
+    for cell in book["cells"]:
+        cell["metadata"] = {}
+    notes = {"cells": [{"cell_type": "markdown", "metadata": {}, "source": "Notes."}]}
+    packed(
+        tmp_path / "s-anna.zip", {"A1.ipynb": json.dumps(book), "notes.ipynb": json.dumps(notes)}
+    )
+    assert handin.read(tmp_path / "s-anna.zip", "aaabbb").answer(A1["1.1"]) == SOLVED
+
+
+def test_a_finished_notebook_may_have_the_letters_that_were_given_out(tmp_path):
+    two = {"1.1": SOLVED, "1.2": SOLVED.replace("softened_gradient", "high_temperature")}
+    old = sample.hand_in("A1", tmp_path / "a.ipynb", {"1.1": SOLVED}, "aaabbb").read_bytes()
+    new = sample.hand_in("A1", tmp_path / "b.ipynb", two).read_bytes()
+    packed(tmp_path / "s-anna.zip", {"old/A1.ipynb": old, "A1.ipynb": new})
+    submission = handin.read(tmp_path / "s-anna.zip", "aaabbb")
+    assert "high_temperature" in submission.answer(A1["1.2"]) and submission.variant == "aaaaaa"
 
 
 def test_a_guard_that_is_reached_is_told_and_ends_no_check(tmp_path):

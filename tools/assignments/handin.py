@@ -70,7 +70,7 @@ def defines(code: str) -> set[str]:
     names = {node.name for node in tree.body if isinstance(node, definitions)}
     for node in tree.body:
         if isinstance(node, ast.Assign):
-            names |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+            names |= targets(node)
     return names
 
 
@@ -86,12 +86,21 @@ def blank(code: str, name: str = "") -> bool:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
+    assigned = [node for node in tree.body if isinstance(node, ast.Assign)]
     if "raise NotImplementedError" not in text:
-        return all(isinstance(node, ast.Assign) and is_empty(node.value) for node in tree.body)
+        unset = all(is_empty(node.value) for node in assigned) and assigned == tree.body != []
+        return not text.strip() or unset
+    if any(name and name in targets(node) and not is_empty(node.value) for node in assigned):
+        return False  # the asked name is given to something else below
     asked = [node for node in tree.body if getattr(node, "name", None) == name] or [tree]
     nodes = (node for part in asked for node in ast.walk(part))
     bodies = [node.body for node in nodes if isinstance(node, ast.FunctionDef)]
     return bool(bodies) and all(map(is_given, bodies))
+
+
+def targets(node: ast.Assign) -> set[str]:
+    """Return the names that an assignment binds."""
+    return {target.id for target in node.targets if isinstance(target, ast.Name)}
 
 
 def is_empty(value: ast.expr) -> bool:
@@ -244,15 +253,17 @@ def cells_of(notebook: bytes) -> list[dict]:
 
 
 class Filled(NamedTuple):
-    """How much a notebook holds: steps that are filled in, all steps, and its variant."""
+    """How much a notebook holds: steps that are filled in, all steps, definitions; its variant."""
 
     done: int
     steps: int
+    names: int
     variant: str
 
     def rank(self, own: str) -> tuple:
-        """Return what decides between notebooks; a notebook of notes has no steps."""
-        return bool(own) and self.variant == own and self.done > 0, self.done, self.steps
+        """Return what decides between notebooks; one of notes has no steps, and defines little."""
+        is_own = bool(own) and self.variant in ("", variant.NOBODY, own) and self.done > 0
+        return is_own, self.done, self.steps, 0 if self.steps else self.names
 
 
 def filled(notebook: bytes) -> Filled:
@@ -262,12 +273,13 @@ def filled(notebook: bytes) -> Filled:
         for cell in cells_of(notebook):
             enter(tried, cell)
     except (CourseError, *DAMAGED):
-        return Filled(-1, -1, "")
+        return Filled(-1, -1, -1, "")
     written = [  # in the step's own cell, or in a new one that defines the same name
-        not blank(source) or any(not blank(tried.defined.get(n, "")) for n in defines(source))
+        not blank(source) or any(not blank(tried.defined.get(n, ""), n) for n in defines(source))
         for source in tried.cells.values()
     ]
-    return Filled(sum(written), len(written), tried.variant)
+    names = sum(not blank(source, name) for name, source in tried.defined.items())
+    return Filled(sum(written), len(written), names, tried.variant)
 
 
 def legible(text: str) -> str:
@@ -299,7 +311,7 @@ def enter(submission: Submission, cell: dict) -> None:
             submission.cells[step] = source
     if cell.get("cell_type") == "code":
         for name in defines(source):
-            if not blank(source) or name not in submission.defined:
+            if not blank(source, name) or name not in submission.defined:
                 submission.defined[name] = source
         if named := re.search(r"""(?m)^VARIANT *= *["'] *([A-Za-z]{6}) *["']""", source):
             submission.variant = named[1].lower()
