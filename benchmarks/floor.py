@@ -38,7 +38,7 @@ class Limits:
 def limits(precision: str, device: str, size: int | None = None, megabytes: int = 256) -> Limits:
     """Measured: quickest product of `size`, repeated reading of 20 MB, a copy of `megabytes`.
 
-    The product is 2048 wide on a CPU, and 8192 on a GPU, which is not filled by less.
+    The product is 2048 wide on a CPU. On a GPU it is 8192 wide, so that the launch adds little.
     """
     size = size or (2048 if device == "cpu" else 8192)
     with float32_products("tf32" if precision == "tf32" else "ieee"):
@@ -61,7 +61,7 @@ def _limits(precision: str, device: str, size: int, megabytes: int) -> Limits:
 
 
 def _best(function, device) -> float:
-    """Return the least seconds of a call; on a GPU of many, for one waits longer than it works."""
+    """Return the least seconds of a call; on a GPU many calls share the wait for their end."""
     repetitions, calls = (9, 1) if device == "cpu" else (4, 20)
     seconds = []
     for _ in range(repetitions):

@@ -42,6 +42,7 @@ from benchmarks.work import (
     KINDS,
     PASSES,
     PRECISIONS,
+    Case,
     Reference,
     Training,
     Work,
@@ -215,7 +216,7 @@ class Encoded(Training):
 
 
 @dataclass(frozen=True)
-class CacheCase:
+class CacheCase(Case):
     """The continuous cache over given hidden states.
 
     Each word has a probability from the model's softmax and one from the cache.
@@ -231,7 +232,7 @@ class CacheCase:
 
     @property
     def alike(self) -> "CacheCase":
-        """Return the case with as many tokens for both, by which memory is compared."""
+        """Return the case with our number of tokens for the plain form, too."""
         return replace(self, tokens=dict.fromkeys(KINDS, self.tokens["course"]))
 
     def stepper(self, kind, precision, device):
@@ -262,7 +263,7 @@ class CacheCase:
 
 
 @dataclass(frozen=True)
-class DynamicCase:
+class DynamicCase(Case):
     """A case of dynamic evaluation: segments of 5 tokens at batch 1, an update after each."""
 
     model: Recurrent
@@ -420,8 +421,7 @@ def models(
         del steps
         speed = {kind: case.tokens[kind] / seconds[kind] for kind in KINDS}
         over = seconds.ratios("plain", "course")
-        alike = getattr(case, "alike", case)
-        memory = {kind: peak_memory(alike, kind, precision, device, threads) for kind in KINDS}
+        memory = {k: peak_memory(case.alike, k, precision, device, threads) for k in KINDS}
         longer = case.tokens["course"] / case.tokens["plain"]
         return {
             "model": name,

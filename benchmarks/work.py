@@ -37,7 +37,16 @@ class Work:
     memory: float = 0.0  # float32 numbers to and from memory
 
 
-class Training:
+class Case:
+    """What is timed by the course's form and by a plain one."""
+
+    @property
+    def alike(self):
+        """Return the case with as many tokens for both forms, by which memory is compared."""
+        return self
+
+
+class Training(Case):
     """A training step of a `batch` of texts, each of them `length` tokens long."""
 
     @property

@@ -114,7 +114,7 @@ class Orthogonality(_FactorRegularizer):
 
         λ₁‖UᵀU−I‖²_F + λ₂‖VᵀV−I‖²_F + λ₃‖UᵀU−I‖²₂ + λ₄‖VᵀV−I‖²₂
 
-    λ₁ … λ₄ are the fields in order; the paper searches {0.01, 0.1, 1, 10}. Weight 0 costs nothing.
+    λ₁ … λ₄ are the fields in order; the paper searches each in {0.01, 0.1, 1, 10}.
 
     All terms of U together cost two products of N d²: one forms G = UᵀU − I, one its gradient.
     The spectral norm is ‖G v‖, from below, with v from a few power iterations on the d × d matrix

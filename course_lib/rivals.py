@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from course_lib import machine
 from course_lib.machine import accelerated, quickest, total_memory
 from course_lib.targets import IGNORE
 
@@ -22,7 +23,7 @@ ROOM = 1 / 16  # share of the memory that three tables as large as all logits ma
 # By how much two implementations may differ, as a share of the largest number, by the bytes of what
 # their products read. TF32, which a library may take for float32, rounds to 11 bits.
 ROUNDING = {2: 2e-2, 4: 2e-3, 8: 1e-9}
-_NAMES: dict[str, str] = {}  # the way that was taken in this process, by question
+_EQUAL: dict[str, list[str]] = {}  # the ways that compute the same here, by question
 
 
 def quickest_equal(
@@ -49,7 +50,7 @@ def quickest_equal(
     question = f"{question}, {shapes}, gradients {learned}, {products} on {device}"
     if arguments[0].is_meta:  # a rehearsal has no numbers to compare, and no time
         return ways[own]
-    if question not in _NAMES:
+    if question not in _EQUAL:
         expected = _with_gradients(ways[own], arguments)
         timed = {own: partial(_with_gradients, ways[own], arguments)}
         for name in others:
@@ -63,14 +64,10 @@ def quickest_equal(
                 warnings.warn(f"{name} is not used for {question}: {fault}", stacklevel=2)
             else:
                 timed[name] = partial(_with_gradients, ways[name], arguments)
-        taken = quickest(question, timed)
-        _NAMES[question] = taken if taken in timed else own  # a checkpoint may name one not here
-    return ways[_NAMES[question]]
-
-
-def forget() -> None:
-    """Forget what was taken in this process, so that the choices of a checkpoint count."""
-    _NAMES.clear()
+        _EQUAL[question] = [*timed]
+        quickest(question, timed)
+    taken = machine.CHOICES[question]  # a checkpoint may name one that is not here
+    return ways[taken if taken in _EQUAL[question] else own]
 
 
 def _with_gradients(way: Callable[..., Tensor], arguments) -> list[Tensor]:

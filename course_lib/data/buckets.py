@@ -25,7 +25,8 @@ def buckets(
     Over all processes every pair occurs exactly once, and every process has as many batches.
 
     split: the pairs.
-    max_tokens: of the longer side of a batch with its `<eos>` or `<bos>`, times its pairs, at most.
+    max_tokens: the longer side of a batch, with its `<eos>` or `<bos>`, times the number of pairs
+        is at most this.
     generator: decides which of equally long pairs meet and the order of the batches; it is equal in
         all processes. Without one both are by length.
     rank, world: the number of this process, and how many there are.

@@ -185,9 +185,9 @@ def dynamic_perplexity(
     counts for as much as a matrix and has larger gradients. The same λ therefore pulls a matrix
     back several times less than with the mean of all numbers, which the paper suggests.
 
-    The released code once took the root of the *sum* of the squares over the segments. Divide an ε
-    and an η for the sum by the root of the number of segments. The mean of λ was a sum over tensors
-    at that time: divide a λ for it by the number of tensors.
+    The released code once took the root of the *sum* of the squares over the segments; now it takes
+    that of their mean, as here. Divide an ε and an η for the sum by the root of the number of
+    segments. The mean of λ was a sum over tensors then: divide such a λ by the number of tensors.
     """
     steps = losses(model, tokens, eos, squares, **settings)
     pieces = -(-len(tokens) // settings.get("length", SEGMENT))

@@ -149,7 +149,8 @@ def _discounts(adjusted, modified: bool) -> np.ndarray:
     """Return D of the counts 0, 1, 2 and more (Chen and Goodman 1998, equation 17).
 
     Where no n-gram has one of the counts that an estimate needs, or where the estimate of D_a does
-    not lie between 0 and a, the discount is ¾ a. A discount of 0 would leave nothing for others.
+    not lie between 0 and a, the discount is ¾ a. A discount of 0 would leave nothing for words that
+    do not follow a context.
     """
     n = np.bincount(np.clip(adjusted, 0, 5), minlength=6)[1:5]  # n₁ … n₄
     enough = n[0] > 0 and n[1] > 0

@@ -259,7 +259,7 @@ def _copied(matrix: Tensor, to: Tensor) -> Tensor:
 def fused_layer(x, weight, recurrent, biases, h, c, dtype) -> tuple[Tensor, Tensor, Tensor]:
     """Run one layer by PyTorch's own LSTM: cuDNN on a GPU, oneDNN on a CPU in float32.
 
-    The outputs have the products' `dtype`; h and c keep their type, but cuDNN rounds to `dtype`.
+    The outputs have the products' `dtype`; h and c keep their type, rounded to `dtype`.
     """
     # From the order o i f g to i f g o, one behind the other in one tensor: cuDNN would otherwise
     # copy them there at every call.

@@ -103,7 +103,8 @@ class QRNN(nn.Module):
         units: of each layer.
         weight_drop, input_dropout, hidden_dropout: shares dropped of each matrix, of the word
             vectors, of what a layer hands to the next.
-        zoneout: share of units that keep their c at a step in training; in evaluation, on average.
+        zoneout: share of the units that keep their c at a step in training. In evaluation f is
+            what it is on average.
         """
         super().__init__()
         if not units:

@@ -12,7 +12,7 @@ import torch
 from accelerate.utils import broadcast
 from torch import nn
 
-from course_lib import machine, rivals
+from course_lib import machine
 from course_lib.errors import CourseError
 from course_lib.models import state as states
 from course_lib.protocols import Accumulating, Annealed, Blocked, Constrained
@@ -192,7 +192,6 @@ class RunState:
             setattr(self, name, head[name])
         # What was the quickest way when the run began stays its way, to the last digit.
         machine.CHOICES.update(head.get("choices", {}))
-        rivals.forget()
         self.resume_process(tensors, path)
 
     def resume_optimizer(self, tensors: dict[str, torch.Tensor], averaged: int | None) -> None:

@@ -149,6 +149,14 @@ def test_a_verdict_of_fewer_than_five_pairs_is_interim(kept, monkeypatch):
             assert claims.verdict_of(row) == row.verdict + suffix
 
 
+def test_a_comparison_within_a_family_is_interim_by_its_plans():
+    """Ten pairs for a headline, and five for what no plan names."""
+    assert claims.is_interim("ptb/desk", "untied", 9)
+    assert not claims.is_interim("ptb/desk", "untied", 10)
+    assert claims.is_interim("ptb/desk", "no such method", 4)
+    assert not claims.is_interim("ptb/desk", "no such method", 5)
+
+
 def test_a_headline_is_interim_until_it_has_the_pairs_of_its_plan(kept):
     """The plan of the desk gives ten seeds to the tied and the untied softmax."""
     kept.count()

@@ -2033,6 +2033,9 @@ def test_a_hand_in_that_cannot_be_read_stands_on_the_dashboard_once(tmp_path, le
     path = dashboard.write("A1", results, [], STUDENTS, tmp_path / "board.html")
     content = path.read_text("utf-8")
     assert "Hand-ins that cannot be read" in content and sentence in content
+    assert feedback.still_open(results) == 8  # and no mark is 0 before another file has come
+    shown = feedback.page("A1", results, STUDENTS[0], {})
+    assert "8 steps" in shown and "– of 12" in " ".join(shown.split())
 
 
 def test_the_command_line_says_what_is_open_and_whose_notebook_it_checks(

@@ -74,7 +74,7 @@ def reading(
             for step, _ in texts:
                 own = marking.digest(step, submission, name, student.variant)
                 line = {"student": student.student, "step": step.name}
-                lines.append(line | {"work": marking.work_of({"digest": own})})
+                lines.append(line | {"work": marking.work_of(own)})
     folder.mkdir(parents=True, exist_ok=True)
     page, table = folder / "reading.html", folder / "manual.csv"
     title = f"{marking.module(name).TITLE}: to be read"

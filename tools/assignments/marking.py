@@ -162,13 +162,12 @@ def digest(step: Step, submission: handin.Submission, name: str, letters: str) -
     return "-".join(hashlib.sha256(text).hexdigest()[:16] for text in texts)
 
 
-def work_of(result: dict) -> str:
-    """Return the part of a result's digest that is the student's work, "" for no digest.
+def work_of(digest: str) -> str:
+    """Return the part of a digest that is the student's work, "" for no digest.
 
     It begins with letters, since a spreadsheet would take some of the digests for numbers.
     """
-    work = result.get("digest", "").partition("-")[0]
-    return work and f"work-{work}"
+    return digest and f"work-{digest.partition('-')[0]}"
 
 
 # --- results -------------------------------------------------------------------------------------
@@ -232,7 +231,7 @@ def mark(
                 if before.get("digest") == own and before.get("status") not in again:
                     continue
                 # A law that was mended marks the same work again, which is no new trial.
-                new = work_of(before) != work_of({"digest": own})
+                new = work_of(before.get("digest", "")) != work_of(own)
                 trial, needed = before.get("trial", 0) + new, trimmed(submission, step)
                 options = level, large, experiment
                 yield delayed(marked)(name, step.name, needed, student, own, trial, *options)
@@ -352,7 +351,8 @@ def by_hand(path: Path, results: dict, name: str, students: Iterable = ()) -> di
         except (KeyError, TypeError, ValueError) as error:
             raise CourseError(f"{path}, line {number}: no such step or points: {error}") from None
         before = merged.get((student, step.name), UNMARKED)
-        if (line.get("work") or work_of(before)) != work_of(before) and work_of(before):
+        read, now = line.get("work") or "", work_of(before.get("digest", ""))
+        if read and now and read != now:
             continue  # another text was handed in since
         less = "read" if step.kind == "manual" else "wrong"
         merged[student, step.name] = before | {
