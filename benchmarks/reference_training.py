@@ -25,6 +25,7 @@ from course_lab.experiment import Experiment
 from course_lab.locks import alone_in
 from course_lab.planned import Planned
 from course_lab.run import run
+from course_lib import data
 from course_lib.dropout import entry_dropout, keep_mask
 from course_lib.errors import CourseError
 from course_lib.models import LanguageModel, detach
@@ -295,7 +296,7 @@ def _batchify(tokens: torch.Tensor, batch: int) -> torch.Tensor:
 
 def _validation(corpus, o) -> torch.Tensor:
     """Return the validation split in columns as the course cuts it: the first word is predicted."""
-    return _batchify(_whole(corpus, "valid")[:, 0], o.evaluation_batch)
+    return data.columns(corpus.valid, o.evaluation_batch, before=corpus.eos)
 
 
 def _whole(corpus, split: str) -> torch.Tensor:

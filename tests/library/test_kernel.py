@@ -833,9 +833,16 @@ def test_few_rows_and_small_products_are_taken_plainly(arranging, monkeypatch):
     assert len(products.arranged_products(matrix, 32, 8)) == found
     monkeypatch.setattr(products, "LARGE", 32 * 200 + 1)
     assert products.arranged_products(matrix, 32, 8) == []
+    # What is measured has no more rows than a block.
+    monkeypatch.setattr(products, "LARGE", 0)
+    rows = []
+    monkeypatch.setattr(products, "rows_times", lambda g, matrix: rows.append(len(g)))
+    monkeypatch.setattr(products, "quickest", lambda question, ways: ways["plain"]() and "plain")
+    for block in (8, products.TALL + 1):
+        products.arranged_products(matrix, products.TALL + 1, block)
+    assert rows == [8, products.TALL]
     # Where the plain way is known to be the quicker, no copy of the matrix is made.
     made.clear()
-    monkeypatch.setattr(products, "LARGE", 0)
     monkeypatch.setattr(products, "quickest", lambda question, ways: "plain")
     assert products.arranged_products(matrix, 32, 8) == [] and not made
 

@@ -336,6 +336,19 @@ def test_what_stands_beside_a_function_has_its_share(name, cell, files, share, t
     assert (verdict.mistake == "beside") is (share in (0.4, 0.9))  # no unknown function
 
 
+def test_a_verdict_above_the_stub_counts_where_the_report_stands_in_a_new_cell(monkeypatch):
+    """And a verdict that was mended is marked again."""
+    monkeypatch.setattr(a6_claims.sandbox, "Answer", Inside)
+    stub = '\n\ndef report(W, counts):\n    raise NotImplementedError("6.2")\n'
+    verdicts, digests = [], []
+    for said in (DISEASE, "healthy"):
+        cells = {"6.2": f"VERDICT = {said!r}{stub}"}
+        submission = handin.Submission(cells, {"report": code(a6_mistakes.report)})
+        verdicts.append(a6_claims.mark(STEPS["6.2"], submission, "3", VARIANT, rng(0)).share)
+        digests.append(marking.digest(STEPS["6.2"], submission, "A6", "aaabbb"))
+    assert verdicts == [1, 0.9] and digests[0] != digests[1]
+
+
 def test_a_figure_or_a_referees_file_marks_no_project_again():
     """They are read by a teacher; a second marking of 6.5 would draw new seeds."""
     files = encoded(REGISTRATION)
@@ -449,6 +462,12 @@ def test_a_registration_that_does_not_hold_or_a_diverged_trial_is_told_before_th
         assert told in line
     monkeypatch.setattr(a6_experiment, "run", lambda *_: ({}, float("nan")))
     (trial,) = a6_experiment.tried(None, None, [(0.5, 1.0, 1.0)], 1, "loss")
+
+    def ended(*_):
+        raise torch.linalg.LinAlgError("the input matrix contained non-finite values")
+
+    monkeypatch.setattr(a6_experiment, "run", ended)
+    assert a6_experiment.tried(None, None, [(0.5, 1.0, 1.0)], 1, "loss") == [trial]
     made = {"registration": "", "begun": "2027-05-03T09:30:00"}
     trials = {"layer": [trial], "baseline": [[0.01, 0, 0, trial[-1]]]}
     content = json.dumps(made | {"trials": trials}).encode()

@@ -186,6 +186,11 @@ BROKEN = {
     "alt missing": (re.sub(r"figure, alt=f.*", "figure", LESSON), 'needs alt="…"'),
     "alt too short": (re.sub(r"alt=f.*", 'alt="the cloud"', LESSON), 'needs alt="…"'),
     "no caption": (LESSON.replace("**Figure 1.** The", "The"), "no `**Figure n.** …` follows"),
+    "one caption for two": (
+        LESSON.replace("# %%\nplots.show", '# %%\nplots.show(figure, alt="a round cloud here")\n\n'
+                       "# %%\nplots.show"),
+        "no `**Figure n.** …` follows",
+    ),
     "caption's number": (LESSON.replace("**Figure 1.**", "**Figure 2.**"), "are numbered [2]"),
     "plt.show": (LESSON.replace('print("a cone:", True)', "plt.show()"), "not `plt.show()`"),
     "image alt": (LESSON.replace("Rotate the matrix.", "![](a.png)"), "without alternative text"),
