@@ -601,7 +601,7 @@ def test_floors_add_operations_and_bytes():
 
 def test_the_operator_that_takes_the_time_is_named_first():
     """Models as small as those of the table spend theirs anywhere, from one run to the next."""
-    x = torch.randn(600, 600)
+    x = torch.randn(2000, 2000)  # of 600 rows a disturbed sigmoid once took more than the product
     shares = where(lambda: (x @ x).sigmoid_(), "cpu")
     assert next(iter(shares)) in ("aten::mm", "aten::addmm") and "aten::sigmoid_" in shares
     assert max(shares.values()) > 0.5
